@@ -1,0 +1,57 @@
+// Package testdata knows where the real files are that tests read, and which tests are long.
+package testdata
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Env names the folder of real files. The Makefile sets it; a test run by hand may too.
+const Env = "STEPAHEAD_TESTDATA"
+
+// SoakEnv, when not empty, lets the long tests run: `make soak` sets it.
+const SoakEnv = "STEPAHEAD_SOAK"
+
+// Path returns the path of a file or folder of real test data, given its slash-separated name
+// inside the folder that Env names. A missing file skips the test and says so; in CI, where CI is
+// "true", it fails it: a test that silently skips proves nothing.
+func Path(t testing.TB, name string) string {
+	t.Helper()
+	root := os.Getenv(Env)
+	if root == "" {
+		missing(t, Env+" is not set")
+		return ""
+	}
+	path := filepath.Join(root, filepath.FromSlash(name))
+	if _, err := os.Stat(path); err != nil {
+		missing(t, err.Error())
+	}
+	return path
+}
+
+// Read returns the content of a file of real test data. A missing file is treated as by Path.
+func Read(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(Path(t, name))
+	if err != nil {
+		t.Fatalf("testdata.Read: %v", err)
+	}
+	return data
+}
+
+// Soak skips the test unless the long tests were asked for.
+func Soak(t testing.TB) {
+	t.Helper()
+	if os.Getenv(SoakEnv) == "" {
+		t.Skipf("long test: runs in `make soak` (or with %s=1)", SoakEnv)
+	}
+}
+
+func missing(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("real test data is missing and CI=true: %s: set %s to the folder that holds it", why, Env)
+	}
+	t.Skipf("SKIPPED, real test data is missing: %s: set %s to the folder that holds it", why, Env)
+}
