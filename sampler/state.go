@@ -1,0 +1,221 @@
+package sampler
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// StateVersion is the version of State that this package reads and writes.
+const StateVersion = 1
+
+// maxStateBytes bounds a marshalled State: states travel with every checkpoint.
+const maxStateBytes = 1024
+
+// The values of Policy.OnBad.
+const (
+	OnBadSubstitute = "substitute" // a sample with bad content is replaced (Sampler.Substitute)
+	OnBadRaise      = "raise"      // it stops the run
+)
+
+// A Policy is what a run does about samples with bad content.
+type Policy struct {
+	// OnBad is OnBadSubstitute (default) or OnBadRaise.
+	OnBad string `json:"on_bad"`
+}
+
+// A State is where a run stands: the next step to deliver and what it is a step of. It says nothing
+// about ranks, so it is equal on all of them and can be loaded with another world size.
+type State struct {
+	// Version is StateVersion.
+	Version int
+	// SpecDigest is the digest of the Spec, in hex.
+	SpecDigest string
+	// Spec is the canonical Spec, so that a mismatch can name what differs. It is left out when the
+	// state would exceed 1 KB with it.
+	Spec json.RawMessage
+	// Dataset is the identity of the dataset, in hex.
+	Dataset string
+	// Epoch is the epoch of Step.
+	Epoch int64
+	// Step is the next step, counted through all epochs from 0. After the last step of an epoch it
+	// is the first step of the next.
+	Step int64
+	// Policy is what the run does about bad samples.
+	Policy Policy
+}
+
+// State returns the state of a run over dataset whose next step is step.
+func (s *Sampler) State(dataset [32]byte, step int64, p Policy) State {
+	if p.OnBad == "" {
+		p.OnBad = OnBadSubstitute
+	}
+	digest := s.spec.Digest()
+	st := State{
+		Version:    StateVersion,
+		SpecDigest: hex.EncodeToString(digest[:]),
+		Spec:       s.spec.Canonical(),
+		Dataset:    hex.EncodeToString(dataset[:]),
+		Epoch:      s.Epoch(step),
+		Step:       step,
+		Policy:     p,
+	}
+	if len(st.Marshal()) > maxStateBytes {
+		st.Spec = nil
+	}
+	return st
+}
+
+// Marshal returns the canonical JSON form: equal states give equal bytes. A state made by
+// Sampler.State takes at most 1 KB.
+func (st State) Marshal() []byte {
+	return marshal(struct {
+		Dataset    string          `json:"dataset"`
+		Epoch      int64           `json:"epoch"`
+		Policy     Policy          `json:"policy"`
+		Spec       json.RawMessage `json:"spec,omitempty"`
+		SpecDigest string          `json:"spec_digest"`
+		Version    int             `json:"state"`
+		Step       int64           `json:"step"`
+	}{st.Dataset, st.Epoch, st.Policy, st.Spec, st.SpecDigest, st.Version, st.Step})
+}
+
+// ParseState reads the JSON form of a State. It is as strict as ParseSpec, and refuses a state whose
+// parts contradict each other.
+func ParseState(data []byte) (State, error) {
+	st, err := parseState(data)
+	if err != nil {
+		return State{}, fmt.Errorf("sampler.ParseState: %w", err)
+	}
+	return st, nil
+}
+
+func parseState(data []byte) (State, error) {
+	if len(data) > maxStateBytes {
+		return State{}, fmt.Errorf("%d bytes: a state has at most %d", len(data), maxStateBytes)
+	}
+	var st State
+	var policy json.RawMessage
+	err := parseObject(data, []member{
+		{"state", &st.Version, required},
+		{"spec_digest", &st.SpecDigest, required},
+		{"spec", &st.Spec, optional},
+		{"dataset", &st.Dataset, required},
+		{"epoch", &st.Epoch, required},
+		{"step", &st.Step, required},
+		{"policy", &policy, required},
+	})
+	if err != nil {
+		return State{}, err
+	}
+	if st.Version != StateVersion {
+		return State{}, fmt.Errorf("state: version %d: %w: this program knows version %d: use the program that wrote it", st.Version, ErrVersion, StateVersion)
+	}
+	if err := parseObject(policy, []member{{"on_bad", &st.Policy.OnBad, required}}); err != nil {
+		return State{}, fmt.Errorf("policy: %w", err)
+	}
+	return st, st.validate()
+}
+
+func (st *State) validate() error {
+	errs := []error{
+		checkDigest("spec_digest", st.SpecDigest),
+		checkDigest("dataset", st.Dataset),
+		checkValue("policy.on_bad", st.Policy.OnBad, []string{OnBadSubstitute, OnBadRaise}),
+	}
+	if st.Epoch < 0 || st.Step < 0 {
+		errs = append(errs, fmt.Errorf("epoch: %d, step: %d: must not be negative", st.Epoch, st.Step))
+	}
+	if st.Spec != nil {
+		errs = append(errs, st.checkSpec())
+	}
+	return errors.Join(errs...)
+}
+
+// checkSpec holds the Spec against its digest and makes it canonical.
+func (st *State) checkSpec() error {
+	spec, err := parseSpec(st.Spec)
+	if err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	st.Spec = spec.Canonical()
+	digest := spec.Digest()
+	if got := hex.EncodeToString(digest[:]); got != st.SpecDigest {
+		return fmt.Errorf("spec: its digest is %s, spec_digest says %s: the state is damaged", got, st.SpecDigest)
+	}
+	return nil
+}
+
+func checkDigest(field, s string) error {
+	if b, err := hex.DecodeString(s); err != nil || len(b) != 32 || hex.EncodeToString(b) != s {
+		return fmt.Errorf("%s: %q: must be 64 lower-case hex digits", field, s)
+	}
+	return nil
+}
+
+// A MismatchError says that a State belongs to another order or dataset.
+type MismatchError struct {
+	// Diff names what differs, one entry each: "seed: 7 in the state, 8 here".
+	Diff []string
+}
+
+func (e *MismatchError) Error() string {
+	return "the state belongs to another run: " + strings.Join(e.Diff, "; ") + ": load the state that fits, or start without one"
+}
+
+// Check returns a *MismatchError when the state is not one of s over dataset.
+func (st State) Check(s *Sampler, dataset [32]byte) error {
+	var diff []string
+	differ := func(field string, there, here any) {
+		if there != here {
+			diff = append(diff, fmt.Sprintf("%s: %v in the state, %v here", field, there, here))
+		}
+	}
+	differ("version", st.Version, StateVersion)
+	diff = append(diff, st.diffSpec(s.spec)...)
+	differ("dataset", st.Dataset, hex.EncodeToString(dataset[:]))
+	if st.Step < 0 {
+		differ("step", st.Step, "0 or more")
+	} else if len(diff) == 0 { // of another order, the epoch differs for that reason alone
+		differ(fmt.Sprintf("epoch of step %d", st.Step), st.Epoch, s.Epoch(st.Step))
+	}
+	if diff == nil {
+		return nil
+	}
+	return fmt.Errorf("sampler.Check: %w", &MismatchError{Diff: diff})
+}
+
+// diffSpec names the fields of the Spec that differ, or the digests when the state has no Spec.
+func (st State) diffSpec(here Spec) []string {
+	digest := here.Digest()
+	if st.SpecDigest == hex.EncodeToString(digest[:]) {
+		return nil
+	}
+	there, err := parseSpec(st.Spec)
+	if err != nil || len(st.Spec) == 0 {
+		return []string{fmt.Sprintf("spec digest: %s in the state, %x here", st.SpecDigest, digest)}
+	}
+	return diffFields(there, here)
+}
+
+func diffFields(there, here Spec) []string {
+	var diff []string
+	for _, f := range []struct {
+		name        string
+		there, here any
+	}{
+		{"seed", there.Seed, here.Seed},
+		{"global batch", there.GlobalBatch, here.GlobalBatch},
+		{"shuffle", there.Shuffle, here.Shuffle},
+		{"last", there.Last, here.Last},
+		{"source name", there.Sources[0].Name, here.Sources[0].Name},
+		{"samples", there.Sources[0].Samples, here.Sources[0].Samples},
+	} {
+		if f.there != f.here {
+			diff = append(diff, fmt.Sprintf("%s: %v in the state, %v here", f.name, f.there, f.here))
+		}
+	}
+	return diff
+}
