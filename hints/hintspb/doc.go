@@ -1,0 +1,2 @@
+// Package hintspb holds the generated messages of hints; only hints imports it.
+package hintspb
