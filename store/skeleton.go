@@ -1,0 +1,28 @@
+package store
+
+import (
+	"context"
+	"errors"
+)
+
+// CacheLocal ...
+func CacheLocal(ctx context.Context, s Store, name string, digest [32]byte, cacheDir string) (path string, err error) {
+	return "", errors.ErrUnsupported
+}
+
+type RetryOptions struct{}
+
+func Retry(s Store, o RetryOptions) Store { return s }
+
+type LimitOptions struct{}
+
+func Limit(s Store, o LimitOptions) Store { return s }
+
+type Metrics struct{}
+
+func Measure(s Store, m *Metrics) Store { return s }
+
+type Fault struct{}
+
+func ParseFaults(text string) ([]Fault, error) { return nil, errors.ErrUnsupported }
+func Faults(s Store, faults []Fault) Store     { return s }
