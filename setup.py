@@ -27,60 +27,61 @@ PROGRAMS = ("stepahead", "stepahead-worker")
 C_FLAGS = "-O2 -ffp-contract=off -w"
 
 
+def run(command: list, environment: dict[str, str], cwd: pathlib.Path = ROOT) -> None:
+    subprocess.run([str(part) for part in command], cwd=cwd, env=environment, check=True)
+
+
+def environment(**changes: str) -> dict[str, str]:
+    flags = f"{os.environ.get('GOFLAGS', '')} -mod=readonly -trimpath -buildvcs=false".strip()
+    return {**os.environ, "GOFLAGS": flags, **changes}
+
+
+def build_binding(generated: pathlib.Path, target: pathlib.Path) -> None:
+    """Generate the binding into `generated`, compile it, and put what Python imports into `target`."""
+    tools = generated / "bin"
+    source = generated / "gen"
+    plain = environment()
+    run(["go", "build", "-o", f"{tools}/", "github.com/go-python/gopy", "golang.org/x/tools/cmd/goimports"], plain)
+    env = environment(
+        PATH=f"{tools}{os.pathsep}{os.environ['PATH']}",
+        CGO_CFLAGS=f"{C_FLAGS} -I{sysconfig.get_paths()['include']}",
+        # CPython itself supplies the Py* symbols when it loads the module.
+        CGO_LDFLAGS="-Wl,--unresolved-symbols=ignore-all",
+    )
+    run([tools / "gopy", "gen", "-no-make", f"-output={source}", f"-vm={sys.executable}", BINDING], env)
+    name = BINDING.rsplit("/", 1)[1]
+    main = source / f"{name}.go"
+    # The generated flags name libpython and this machine's folders: ours come by environment.
+    main.write_text(re.sub(r"(?m)^#cgo (CFLAGS|LDFLAGS).*\n", "", main.read_text()))
+    run([tools / "goimports", "-w", main.name], env, cwd=source)
+    for_header = source / f"{name}_go.so"
+    run(["go", "build", "-buildmode=c-shared", "-o", for_header.name, main.name], env, cwd=source)
+    run([sys.executable, "build.py"], env, cwd=source)
+    for_header.unlink()
+    library = f"_{name}" + sysconfig.get_config_var("EXT_SUFFIX")
+    run(["go", "build", "-ldflags=-s -w", "-buildmode=c-shared", "-o", library, "."], env, cwd=source)
+    target.mkdir(parents=True, exist_ok=True)
+    for made in (library, "go.py", f"{name}.py", "__init__.py"):
+        shutil.copy(source / made, target)
+
+
+def build_programs(target: pathlib.Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    packages = [f"./cmd/{name}" for name in PROGRAMS]
+    run(["go", "build", "-ldflags=-s -w", "-o", f"{target}/", *packages], environment(CGO_CFLAGS=C_FLAGS))
+
+
 class GoBuild(build_ext):
     """Builds the binding and the programs with Go instead of a C compiler."""
 
     def build_extension(self, ext: Extension) -> None:
         if shutil.which("go") is None:
             raise SystemExit("stepahead: building from source needs Go 1.26 or newer on PATH (https://go.dev/dl)")
-        target = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent
-        target.mkdir(parents=True, exist_ok=True)
+        native = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent
         # gopy writes a Go package, which must lie inside the module so that go.mod pins its imports.
         with tempfile.TemporaryDirectory(prefix=".gopy_build", dir=ROOT) as folder:
-            self.build_binding(pathlib.Path(folder), target)
-        self.build_programs(target.parent / "_bin")
-
-    def build_binding(self, generated: pathlib.Path, target: pathlib.Path) -> None:
-        tools = generated / "bin"
-        tools.mkdir()
-        self.go("build", "-o", f"{tools}/", "github.com/go-python/gopy", "golang.org/x/tools/cmd/goimports")
-        self.environment["PATH"] = f"{tools}{os.pathsep}{self.environment['PATH']}"
-        source = generated / "gen"
-        self.run([tools / "gopy", "gen", "-no-make", f"-output={source}", f"-vm={sys.executable}", BINDING])
-        name = BINDING.rsplit("/", 1)[1]
-        main = source / f"{name}.go"
-        # The generated flags name libpython and this machine's folders: ours come by environment.
-        main.write_text(re.sub(r"(?m)^#cgo (CFLAGS|LDFLAGS).*\n", "", main.read_text()))
-        self.run([tools / "goimports", "-w", main.name], cwd=source)
-        header_only = f"{name}_go.so"
-        self.go("build", "-mod=readonly", "-buildmode=c-shared", "-o", header_only, main.name, cwd=source)
-        self.run([sys.executable, "build.py"], cwd=source)
-        (source / header_only).unlink()
-        library = f"_{name}" + sysconfig.get_config_var("EXT_SUFFIX")
-        self.go("build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", library, ".", cwd=source)
-        for made in (library, "go.py", f"{name}.py", "__init__.py"):
-            shutil.copy(source / made, target)
-
-    def build_programs(self, target: pathlib.Path) -> None:
-        target.mkdir(parents=True, exist_ok=True)
-        packages = [f"./cmd/{name}" for name in PROGRAMS]
-        self.go("build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", f"{target}/", *packages)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        if not hasattr(self, "_environment"):
-            self._environment = dict(os.environ)
-            self._environment["GOFLAGS"] = (os.environ.get("GOFLAGS", "") + " -buildvcs=false").strip()
-            self._environment["CGO_CFLAGS"] = f"{C_FLAGS} -I{sysconfig.get_paths()['include']}"
-            # CPython itself supplies the Py* symbols when it loads the module.
-            self._environment["CGO_LDFLAGS"] = "-Wl,--unresolved-symbols=ignore-all"
-        return self._environment
-
-    def go(self, *arguments: str, cwd: pathlib.Path = ROOT) -> None:
-        self.run(["go", *arguments], cwd=cwd)
-
-    def run(self, command: list, cwd: pathlib.Path = ROOT) -> None:
-        subprocess.run([str(part) for part in command], cwd=cwd, env=self.environment, check=True)
+            build_binding(pathlib.Path(folder), native)
+        build_programs(native.parent / "_bin")
 
 
 setup(

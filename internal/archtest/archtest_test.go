@@ -1,0 +1,156 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// goroutineOwners lists the files that may start goroutines, each with what ends them.
+var goroutineOwners = map[string]string{}
+
+var checks = map[string]func([]Package) []string{
+	"imports":          Imports,
+	"package comments": PackageComments,
+	"names":            Names,
+	"init":             Inits,
+	"rims":             Rims,
+	"cgo":              Cgo,
+	"pure decisions":   PureDecisions,
+	"goroutines":       func(p []Package) []string { return Goroutines(p, goroutineOwners) },
+}
+
+// plants has, for each check, packages that break it and a word that the report must hold.
+var plants = map[string][]struct {
+	pkg  Package
+	want string
+}{
+	"imports": {
+		{plant("loader", `import _ "`+Module+`/agent"`), "agent's server"},
+		{plant("agent/fetch", `import _ "`+Module+`/agent"`), "agent's server"},
+		{plant("loader", `import _ "`+Module+`/controller"`), "loader may import"},
+		{plant("loader", `import _ "`+Module+`/store/dir"`), "concrete store"},
+		{plant("agent", `import _ "`+Module+`/transform/image"`), "media libraries"},
+		{plant("cmd/stepahead", `import _ "`+Module+`/transform/image"`), "media libraries"},
+		{plant("agent", `import _ "`+Module+`/binfmt/pack"`), "only the command writes"},
+		{plant("sampler", `import _ "`+Module+`/binfmt"`), "sampler may import"},
+		{plant("store/hdfs", `import _ "`+Module+`/binfmt"`), "store may import"},
+		{plant("agent", `import _ "`+Module+`/hints/hintspb"`), "wire types"},
+		{plant("cmd/stepahead", `import _ "`+Module+`/internal/testdata"`), "test code"},
+		{plant("gadgets", `import _ "`+Module+`/store"`), "no place"},
+	},
+	"package comments": {{plant("loader", ``), "package comments"}},
+	"names":            {{plant("internal/util", ``), "drawer"}, {plant("common", ``), "drawer"}},
+	"init":             {{plant("store", `func init() {}`), "init function"}},
+	"rims": {
+		{plant("store", `import "os"; var v = os.Getenv("HOME")`), "os.Getenv"},
+		{plant("agent", `import "flag"; var v = flag.Int`), "imports flag"},
+		{plant("agent", `import "go.uber.org/zap"; var v = zap.NewProduction`), "zap.NewProduction"},
+	},
+	"cgo": {{plant("store", `import "C"`), "uses cgo"}},
+	"pure decisions": {
+		{plant("sampler", `import "time"; var v time.Duration`), "pure function of the spec"},
+		{plantFile("agent", "plan.go", `import "time"; var v = time.Now`), "time.Now"},
+		{plantFile("agent", "plan.go", `import "os"; var v = os.Open`), "imports os"},
+		{plantFile("controller", "plan.go", `func f() { go f() }`), "starts a goroutine"},
+	},
+	"goroutines": {{plant("store", `func f() { go f() }`), "not listed"}},
+}
+
+// TestRules holds the module to every check.
+func TestRules(t *testing.T) {
+	packages, err := Load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) < 5 {
+		t.Fatalf("only %d packages found: the rules would hold of nothing", len(packages))
+	}
+	for name, check := range checks {
+		t.Run(name, func(t *testing.T) {
+			for _, message := range check(packages) {
+				t.Error(message)
+			}
+		})
+	}
+}
+
+// TestPlanted proves that every check catches what it is for.
+func TestPlanted(t *testing.T) {
+	for name, check := range checks {
+		if len(plants[name]) == 0 {
+			t.Errorf("%s has no planted violation", name)
+		}
+		for _, p := range plants[name] {
+			found := check([]Package{p.pkg})
+			if !slices.ContainsFunc(found, func(s string) bool { return strings.Contains(s, p.want) }) {
+				t.Errorf("%s: planted in %s, want a report with %q, got %q", name, p.pkg.Path, p.want, found)
+			}
+		}
+	}
+}
+
+// TestOwnersAreReal keeps the list of goroutine owners true.
+func TestOwnersAreReal(t *testing.T) {
+	packages, err := Load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := map[string]bool{}
+	for _, message := range Goroutines(packages, nil) {
+		file, _, _ := strings.Cut(message, " ")
+		starts[file] = true
+	}
+	for file := range goroutineOwners {
+		if !starts[file] {
+			t.Errorf("%s is listed as an owner of goroutines and starts none", file)
+		}
+	}
+}
+
+// TestBindingIsLean holds what the wheel's native module may not carry.
+func TestBindingIsLean(t *testing.T) {
+	deps, err := Deps(root, "pybind")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range leanViolations(deps) {
+		t.Error(bad)
+	}
+	planted := []string{Module + "/agent", "github.com/tetratelabs/wazero/api", "go.etcd.io/bbolt", "gorgonia.org/tensor", "modernc.org/sqlite", "github.com/apache/arrow-go/v18/parquet/file", Module + "/controller"}
+	if got := len(leanViolations(planted)); got != len(planted) {
+		t.Errorf("planted %d heavy packages, found %d", len(planted), got)
+	}
+}
+
+func leanViolations(deps []string) []string {
+	exactly := []string{Module + "/agent", Module + "/controller"}
+	heavy := []string{"github.com/tetratelabs/wazero", "go.etcd.io/bbolt", "modernc.org/sqlite", "github.com/mattn/go-sqlite3", "github.com/apache/arrow-go/v18/parquet", "gorgonia.org"}
+	var found []string
+	for _, d := range deps {
+		if slices.Contains(exactly, d) || coveredBy(d, heavy) {
+			found = append(found, "the binding carries "+d+": the wheel must stay small and hold no server")
+		}
+	}
+	return found
+}
+
+// plant makes a package at path whose one file, after its package clause, is body.
+func plant(path, body string) Package { return plantFile(path, "planted.go", body) }
+
+func plantFile(path, file, body string) Package {
+	syntax, err := parser.ParseFile(token.NewFileSet(), file, "package planted\n"+body, parser.ParseComments)
+	if err != nil {
+		panic(err)
+	}
+	p := Package{Path: path, Name: syntax.Name.Name, Files: []File{{Name: file, Generated: ast.IsGenerated(syntax), Syntax: syntax}}}
+	for _, spec := range syntax.Imports {
+		p.Imports = append(p.Imports, strings.Trim(spec.Path.Value, `"`))
+	}
+	return p
+}

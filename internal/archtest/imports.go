@@ -1,0 +1,110 @@
+package archtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// mayImport says, for each top-level package, which packages of ours it may import. Children may
+// import their parent and what their parent may; a permission covers the children of what it
+// names, except those in reserved. What is not listed may import nothing of ours.
+var mayImport = map[string][]string{
+	"binfmt":            {},
+	"binfmt/pack":       {"binfmt", "store"},
+	"binfmt/foreign":    {"binfmt", "store"},
+	"sampler":           {},
+	"transform":         {},
+	"store":             {},
+	"hints":             {"internal/auth"},
+	"agent/fetch":       {"transform", "internal/auth"},
+	"agent":             {"binfmt", "sampler", "hints", "store", "transform", "agent/fetch", "internal/auth"},
+	"checkpoint":        {"hints", "store"},
+	"controller":        {"hints", "store", "checkpoint", "internal/auth"},
+	"loader":            {"binfmt", "sampler", "hints", "store", "transform", "agent/fetch"},
+	"pybind":            {"loader", "checkpoint", "hints", "sampler", "transform", "store", "store/dir", "store/hdfs"},
+	"internal/auth":     {},
+	"internal/archtest": {},
+	"internal/testdata": {},
+	"internal/hdfstest": {},
+	"cmd":               {""},
+	"examples":          {""},
+	"benchmarks":        {""},
+}
+
+// reserved names packages that only some may import, whatever mayImport grants to their parents.
+var reserved = []struct {
+	path string
+	by   []string
+	why  string
+}{
+	{"transform/image", []string{"cmd/stepahead-worker"}, "only worker programs link media libraries: a decoder crash never reaches a daemon"},
+	{"transform/video", []string{"cmd/stepahead-worker-av"}, "only worker programs link media libraries: a decoder crash never reaches a daemon"},
+	{"transform/audio", []string{"cmd/stepahead-worker-av"}, "only worker programs link media libraries: a decoder crash never reaches a daemon"},
+	{"store/dir", []string{"cmd", "pybind"}, "only programs and the binding choose a concrete store"},
+	{"store/hdfs", []string{"cmd", "pybind"}, "only programs and the binding choose a concrete store"},
+	{"store/s3", []string{"cmd", "pybind"}, "only programs and the binding choose a concrete store"},
+	{"binfmt/pack", []string{"cmd"}, "training jobs read datasets; only the command writes them"},
+	{"binfmt/foreign", []string{"cmd"}, "training jobs read datasets; only the command indexes them"},
+	{"hints/hintspb", []string{"hints"}, "wire types stay with their owner"},
+	{"agent/fetch/fetchpb", []string{"agent/fetch"}, "wire types stay with their owner"},
+	{"store/storetest", nil, "test code is not linked into programs"},
+	{"internal/testdata", nil, "test code is not linked into programs"},
+	{"internal/hdfstest", nil, "test code is not linked into programs"},
+	{"internal/archtest", nil, "test code is not linked into programs"},
+}
+
+// Imports finds imports between packages of ours that the table of rooms does not allow.
+func Imports(packages []Package) []string {
+	var found []string
+	for _, p := range packages {
+		for _, path := range p.ours() {
+			if why := refuseImport(p.Path, path); why != "" {
+				found = append(found, fmt.Sprintf("%s imports %s: %s", p.Path, path, why))
+			}
+		}
+	}
+	return found
+}
+
+func refuseImport(from, to string) string {
+	for _, r := range reserved {
+		if under(to, r.path) && !under(from, r.path) && !coveredBy(from, r.by) {
+			return r.why
+		}
+	}
+	if to == "agent" && (under(from, "loader") || under(from, "agent/fetch")) {
+		return "the wheel must not carry the agent's server; agent/fetch is what loader and agent share"
+	}
+	room, known := roomOf(from)
+	if !known {
+		return "the package has no place in the table of rooms: give it one in internal/archtest"
+	}
+	if coveredBy(to, append(ancestors(from), mayImport[room]...)) || under(to, from) {
+		return ""
+	}
+	return fmt.Sprintf("%s may import %s only", room, strings.Join(mayImport[room], ", "))
+}
+
+// roomOf returns the innermost entry of mayImport that path lies in.
+func roomOf(path string) (string, bool) {
+	for _, p := range slices.Concat([]string{path}, ancestors(path)) {
+		if _, ok := mayImport[p]; ok {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+// ancestors returns the parents of path, innermost first.
+func ancestors(path string) []string {
+	var parents []string
+	for i := strings.LastIndexByte(path, '/'); i > 0; i = strings.LastIndexByte(path[:i], '/') {
+		parents = append(parents, path[:i])
+	}
+	return parents
+}
+
+func coveredBy(path string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(root string) bool { return root == "" || under(path, root) })
+}
