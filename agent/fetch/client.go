@@ -38,4 +38,4 @@ func (c *Client) Fetch(ctx context.Context, addr string, req *Request, alloc All
 func (c *Client) Close() error { return nil }
 
 // ReasonOf returns the reason that an error of [Client.Fetch] gives to the wants it left unanswered.
-func ReasonOf(err error) Reason { return Unreachable }
+func ReasonOf(err error) Reason { return ReasonUnreachable }

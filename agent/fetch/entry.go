@@ -7,7 +7,7 @@ import (
 )
 
 // ProtocolVersion is the version of the wire that this package speaks. Peers of different versions
-// answer each other with [Version] and no bytes.
+// answer each other with [ReasonVersion] and no bytes.
 const ProtocolVersion = 1
 
 // Want names one entry: a field of a sample in an epoch.
