@@ -21,12 +21,13 @@ const (
 	gamma = 0x3c6ef372fe94f82b
 )
 
-// Rounds of the Feistel network. A narrow half carries few bits a round, so small sources, where
-// nobody feels the cost, take twice as many.
+// Rounds of the Feistel network. A narrow half carries few bits a round: below 8 bits, 8 rounds give
+// visibly uneven permutations and 24 do not; the longer network serves up to 12 bits, where nobody
+// feels its cost. Above, 4 rounds already pass the tests of uniformity that we hold 8 against.
 const (
 	rounds      = 8
-	roundsSmall = 16
-	smallBits   = 16 // up to here a permutation counts as small
+	roundsSmall = 32
+	smallBits   = 12
 )
 
 // sourceKey is the key material of a (seed, source name).
@@ -46,21 +47,21 @@ func newSourceKey(seed uint64, name string) sourceKey {
 	return k
 }
 
-// permutation returns the permutation of 0..n-1 for an epoch. Use tells apart the permutations of
-// one epoch: 0 is the order, 1+p belongs to the substitutes of place p. n is at least 1.
-func (k sourceKey) permutation(epoch, use, n uint64) permutation {
+// permutation sets p to the permutation of 0..n-1 for an epoch. Use tells apart the permutations of
+// one epoch: 0 is the order, 1+place belongs to the substitutes of that place. n is at least 1.
+func (k *sourceKey) permutation(p *permutation, epoch, use, n uint64) {
 	width := uint(bits.Len64(n - 1))
-	p := permutation{n: n, low: (width + 1) / 2, rounds: rounds}
+	p.n, p.low = n, (width+1)/2
 	p.lowMask = 1<<p.low - 1
 	p.highMask = 1<<(width-p.low) - 1
+	p.rounds = rounds
 	if width <= smallBits {
 		p.rounds = roundsSmall
 	}
 	e := mix(mix(k[0]^epoch) + use)
-	for i := range p.rounds {
-		p.keys[i] = mix(e ^ k[1+i%3] + uint64(i)*gamma)
+	for i := range uint64(p.rounds) {
+		p.keys[i] = mix(e ^ k[i%4] + i*gamma)
 	}
-	return p
 }
 
 // mix is a bijection of 64-bit words in which every bit of the input reaches every bit of the output.
@@ -84,9 +85,9 @@ type permutation struct {
 // pass sends x through the network once.
 func (p *permutation) pass(x uint64) uint64 {
 	low, high := x&p.lowMask, x>>p.low
-	for i := 0; i+1 < p.rounds; i += 2 {
-		high ^= scramble(low^p.keys[i]) & p.highMask
-		low ^= scramble(high^p.keys[i+1]) & p.lowMask
+	for keys := p.keys[:p.rounds]; len(keys) >= 2; keys = keys[2:] {
+		high ^= scramble(low^keys[0]) & p.highMask
+		low ^= scramble(high^keys[1]) & p.lowMask
 	}
 	return high<<p.low | low
 }
@@ -106,9 +107,36 @@ func (p *permutation) at(x uint64) uint64 {
 	}
 }
 
-// apply replaces the Sample of every ref by its image.
+// lanes is how many values apply walks side by side.
+const lanes = 64
+
+// apply replaces the Sample of every ref by its image. Values walk side by side, and those still
+// out of range are gathered without a branch: the passes of different values do not depend on each
+// other, so the processor overlaps them, and there is no jump for it to guess wrongly.
 func (p *permutation) apply(refs []SampleRef) {
-	for i := range refs {
-		refs[i].Sample = p.at(refs[i].Sample)
+	var left [lanes]uint8
+	for len(refs) > 0 {
+		chunk := refs[:min(lanes, len(refs))]
+		refs = refs[len(chunk):]
+		for i := range chunk {
+			left[i] = uint8(i)
+		}
+		for n := len(chunk); n > 0; {
+			n = p.walk(chunk, left[:n])
+		}
 	}
+}
+
+// walk takes the refs named by left one pass further and moves the names of those that are still
+// out of range to the front of left. It returns how many they are.
+func (p *permutation) walk(refs []SampleRef, left []uint8) int {
+	n := 0
+	for _, i := range left {
+		x := p.pass(refs[i].Sample)
+		refs[i].Sample = x
+		left[n] = i
+		_, below := bits.Sub64(x, p.n, 0) // 1 when x < n
+		n += 1 - int(below)
+	}
+	return n
 }

@@ -110,7 +110,8 @@ func (s *Sampler) Substitute(step int64, ref SampleRef, attempt int) SampleRef {
 	}
 	others := s.samples - 1
 	place := s.checkStep(step)%s.steps*s.batch + uint64(ref.Position)
-	p := s.key.permutation(s.checkStep(step)/s.steps, place+1, others)
+	var p permutation
+	s.key.permutation(&p, s.checkStep(step)/s.steps, place+1, others)
 	away := 1 + p.at(uint64(attempt-1)%others) // in 1..N-1: never back at ref
 	ref.Sample = (ref.Sample + away) % s.samples
 	return ref
@@ -129,7 +130,8 @@ func (s *Sampler) fill(step int64, first, count uint64, dst []SampleRef) []Sampl
 		dst = append(dst, SampleRef{Epoch: epoch, Sample: place, Position: int64(first + i)})
 	}
 	if s.spec.Shuffle == ShuffleFull {
-		p := s.key.permutation(epoch, 0, s.samples)
+		var p permutation
+		s.key.permutation(&p, epoch, 0, s.samples)
 		p.apply(dst[from:])
 	}
 	return dst
