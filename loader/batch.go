@@ -1,0 +1,87 @@
+package loader
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/stepahead-io/stepahead/sampler"
+)
+
+// Batch is a rank's part of one step. It belongs to the caller until Release.
+type Batch struct {
+	// Step counts through all epochs from 0; Epoch is the one it belongs to.
+	Step, Epoch int64
+	// Fields in the order of the manifest.
+	Fields []FieldData
+	// Samples are those delivered, in order: a bad one's place holds its substitute.
+	Samples []sampler.SampleRef
+	// Stats says what this step cost.
+	Stats StepStats
+
+	records []byte // proof records, ready to be written
+	release func()
+	done    atomic.Bool
+}
+
+// Release gives the batch's memory back. Until then it is never reused, whatever the Loader does,
+// Close included; afterwards the fields must not be touched. A second call does nothing. It may be
+// called from any goroutine.
+func (b *Batch) Release() {
+	if !b.done.Swap(true) && b.release != nil {
+		b.release()
+	}
+}
+
+// FieldData is one field of all samples of a Batch.
+type FieldData struct {
+	Name string
+	// Dtype is a NumPy name: "uint8", "float32", "float16", "bfloat16", "int64", "float64", "bool",
+	// or "str" for text, which lies in Strings.
+	Dtype string
+	// Shape is the logical shape, the batch first: [N, C, H, W] for images, [N] for scalars.
+	Shape []int
+	// Strides of Shape, in elements.
+	Strides []int
+	// Bytes is the memory of the batch, little-endian, aligned to 64 bytes, outside the Go heap.
+	Bytes []byte
+	// Strings are the values of a text field; Bytes is nil then.
+	Strings []string
+}
+
+// Addr is the address of Bytes; it stays valid until the batch is released. 0 for text.
+func (f *FieldData) Addr() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(f.Bytes))) }
+
+// The dtypes of scalar fields; those of media are transform's.
+const (
+	dtypeInt64   = "int64"
+	dtypeFloat64 = "float64"
+	dtypeBool    = "bool"
+	dtypeText    = "str"
+)
+
+// logical returns the shape and strides, in elements, of n samples of physical shape hwc: channels
+// move in front of height and width, and lie last in memory unless contiguous.
+func logical(n int, hwc []int, contiguous bool) (shape, strides []int) {
+	shape = append([]int{n}, sampleShape(hwc)...)
+	strides = make([]int, len(shape))
+	step := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		strides[i] = step
+		step *= shape[i]
+	}
+	if d := len(shape); !contiguous && d >= 4 {
+		c, w := shape[d-3], shape[d-1]
+		strides[d-3], strides[d-2], strides[d-1] = 1, w*c, c
+	}
+	return shape, strides
+}
+
+// sampleShape returns the logical shape of one sample of physical shape hwc: channels first.
+func sampleShape(hwc []int) []int {
+	d := len(hwc)
+	if d < 3 {
+		return hwc
+	}
+	shape := append([]int{}, hwc[:d-3]...)
+	return append(shape, hwc[d-1], hwc[d-3], hwc[d-2])
+}

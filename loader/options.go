@@ -1,0 +1,199 @@
+package loader
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/transform"
+	"github.com/stepahead-io/stepahead/transform/worker"
+)
+
+// The values of Options.Layout.
+const (
+	ChannelsLast = "channels_last" // logical NCHW over HWC memory, a view (default)
+	Contiguous   = "contiguous"    // logical NCHW in C order, a copy
+)
+
+// AgentsAuto, alone in Options.Agents, takes the agents that the registry lists.
+const AgentsAuto = "auto"
+
+// Runner runs the agent's half of a plan. *worker.Pool is the real one; tests bring their own. It
+// must be safe for concurrent use.
+type Runner interface {
+	Run(ctx context.Context, job worker.Job, in worker.Part, out []byte) (worker.Result, error)
+	Golden(ctx context.Context) (map[string]string, error)
+	CPU() time.Duration
+	Close() error
+}
+
+// Options configure a Loader. Store, Dir and GlobalBatch are required, Plans too when the dataset has
+// media fields that Fields does not leave out.
+type Options struct {
+	// Store holds the dataset. The Loader does not close it.
+	Store store.Store
+	// Dir is the dataset's folder inside Store, such as "/photos".
+	Dir string
+	// URL is the dataset's address for agents, who open it themselves. Required with Agents.
+	URL string
+	// CacheDir is the local folder for index files of stores that are not local.
+	CacheDir string
+
+	// Seed, GlobalBatch (samples a step, over all ranks), Shuffle and Last are those of sampler.Spec.
+	Seed          uint64
+	GlobalBatch   int64
+	Shuffle, Last string
+	// Rank of World data-parallel ranks; World must divide GlobalBatch. The zero value is rank 0 of 1.
+	Rank, World int
+	// Epochs is the number of epochs after which there is no more data. 0: never ends by itself.
+	Epochs int64
+	// Resume, when not nil, is loaded before anything is read or announced: cheaper than Load after
+	// Open, because agents are not told of a start that never happens.
+	Resume *sampler.State
+
+	// Plans gives the plan of every media field that is delivered, by field name.
+	Plans map[string]*transform.Plan
+	// Fields are the names of the fields to deliver, in any order. Empty: all.
+	Fields []string
+	// Layout of images in a batch: ChannelsLast (default) or Contiguous.
+	Layout string
+	// OnBad says what a sample with bad content does: sampler.OnBadSubstitute (default) or OnBadRaise.
+	OnBad string
+
+	// Prefetch is the number of steps built ahead, the one waited for included. Default 4. It bounds
+	// memory and never changes what is delivered.
+	Prefetch int
+	// Workers is the number of local worker processes. Default: the CPUs of this process, at most 8.
+	Workers int
+	// WorkerPath is the worker program. Default: what worker.Find("") gives.
+	WorkerPath string
+	// Runner replaces the worker processes when not nil. The Loader closes it.
+	Runner Runner
+
+	// Agents: empty means none; AgentsAuto alone those of the registry; else addresses, each
+	// "host:port" of an agent that the registry knows, or "node=host:port".
+	Agents []string
+	// Registry is the folder inside Store where agents register. Default "/.stepahead/agents".
+	Registry string
+	// Token is sent to agents given by address, and to those whose registry file belongs to the owner
+	// of the registry's store; never to others.
+	Token string
+	// Job is the job's id, and Run that of this start of it; both must be equal on all ranks.
+	// Default: random ones, which only a single rank can use.
+	Job, Run string
+	// FetchDeadline bounds the time an agent is waited for. Default 5 s; most waits are far shorter,
+	// as they end when the batch is about to be needed.
+	FetchDeadline time.Duration
+	// CanaryEvery is how many prepared parts there are for one that is made again locally and
+	// compared. Default 10,000.
+	CanaryEvery int
+	// TLS secures connections to agents. Default nil: in the clear, and to loopback addresses only.
+	TLS *tls.Config
+	// Dial opens connections to agents. Default: TCP.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
+	// RecordPath, when set, is the file that gets a proof record for every sample delivered
+	// (loader/proof). An existing file is continued.
+	RecordPath string
+	// StatsPath, when set, is the file that gets one StepStats a step as JSON lines. An existing file
+	// is continued.
+	StatsPath string
+	// Log gets what an operator should know. Default: nothing.
+	Log *zap.Logger
+
+	testing struct {
+		now     func() time.Duration // a monotonic clock
+		tick    time.Duration        // between two looks at the registry
+		backOff time.Duration        // first back-off after a failure
+	}
+}
+
+// defaultPrefetch covers the usual spread of step times: one step is waited for, three are on the way.
+const defaultPrefetch = 4
+
+// maxWorkers bounds the default only: several ranks share a host.
+const maxWorkers = 8
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.World, 1)
+	setDefault(&o.Layout, ChannelsLast)
+	setDefault(&o.OnBad, sampler.OnBadSubstitute)
+	setDefault(&o.Prefetch, defaultPrefetch)
+	setDefault(&o.Workers, min(runtime.GOMAXPROCS(0), maxWorkers))
+	setDefault(&o.Registry, "/.stepahead/agents")
+	setDefault(&o.FetchDeadline, 5*time.Second)
+	setDefault(&o.CanaryEvery, 10_000)
+	setDefault(&o.testing.tick, time.Minute)
+	setDefault(&o.testing.backOff, minBackOff)
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.testing.now == nil {
+		start := time.Now()
+		o.testing.now = func() time.Duration { return time.Since(start) }
+	}
+	return o
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Validate returns everything that is wrong with the options as far as it can be told without the
+// dataset, or nil.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(o.Store == nil, "store: missing")
+	bad(!strings.HasPrefix(o.Dir, "/"), "dir: %q: must be an absolute path inside the store", o.Dir)
+	bad(o.GlobalBatch < 1, "global_batch: %d: must be at least 1", o.GlobalBatch)
+	bad(o.World < 1, "world: %d: must be at least 1", o.World)
+	bad(o.Rank < 0 || o.Rank >= max(o.World, 1), "rank: %d: must be 0 to %d", o.Rank, o.World-1)
+	bad(o.Epochs < 0, "epochs: %d: must not be negative; 0 never ends", o.Epochs)
+	bad(o.Layout != ChannelsLast && o.Layout != Contiguous, "layout: %q: must be %q or %q", o.Layout, ChannelsLast, Contiguous)
+	bad(o.OnBad != sampler.OnBadSubstitute && o.OnBad != sampler.OnBadRaise, "on_bad: %q: must be %q or %q",
+		o.OnBad, sampler.OnBadSubstitute, sampler.OnBadRaise)
+	bad(o.Prefetch < 1 || o.Prefetch > maxPrefetch, "prefetch: %d: must be 1 to %d", o.Prefetch, maxPrefetch)
+	bad(o.Workers < 1, "workers: %d: must be at least 1", o.Workers)
+	bad(o.FetchDeadline < 0, "fetch_deadline: %v: must not be negative", o.FetchDeadline)
+	bad(o.CanaryEvery < 0, "canary_every: %d: must not be negative", o.CanaryEvery)
+	return errors.Join(append(errs, o.validateAgents()...)...)
+}
+
+// maxPrefetch keeps a typing error from mapping all memory.
+const maxPrefetch = 1024
+
+func (o Options) validateAgents() (errs []error) {
+	if len(o.Agents) == 0 {
+		return nil
+	}
+	if o.URL == "" {
+		errs = append(errs, errors.New("url: missing: agents open the dataset by it"))
+	}
+	if o.World > 1 && (o.Job == "" || o.Run == "") {
+		errs = append(errs, fmt.Errorf("job, run: %q, %q: with agents and %d ranks both are needed, equal on all ranks", o.Job, o.Run, o.World))
+	}
+	for _, a := range o.Agents {
+		if a == AgentsAuto && len(o.Agents) > 1 {
+			errs = append(errs, fmt.Errorf("agents: %q cannot be joined with addresses", AgentsAuto))
+		}
+	}
+	return errs
+}
