@@ -1,0 +1,216 @@
+package binfmt
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+)
+
+// Options configure a Dataset. The zero value is usable.
+type Options struct {
+	// MaxIndexes is how many index files stay mapped. Default 256. More may be mapped for a moment
+	// while that many are being read at once. A mapping holds no file descriptor.
+	MaxIndexes int
+}
+
+// Validate returns what is wrong with the options.
+func (o Options) Validate() error {
+	if o.MaxIndexes < 0 {
+		return fmt.Errorf("binfmt.Options: MaxIndexes is %d, want 0 (the default) or more", o.MaxIndexes)
+	}
+	return nil
+}
+
+// Dataset finds the parts, scalars and keys of samples. Index files are opened on first use, mapped
+// and closed; the least recently used are unmapped when there are more than Options.MaxIndexes. All
+// methods are safe for concurrent use.
+type Dataset struct {
+	m     *Manifest
+	ends  []uint64
+	index func(ctx context.Context, bin int) (string, error)
+	max   int
+
+	mu     sync.Mutex
+	slots  map[int]*slot
+	recent *list.List // of *slot, the most recently used first
+	closed bool
+}
+
+// slot is one bin's index, open or being opened. All but ready and what is set before it closes is
+// guarded by Dataset.mu.
+type slot struct {
+	bin   int
+	ready chan struct{} // closed when x and err are set
+	x     *Index
+	err   error
+	users int
+	place *list.Element
+}
+
+// NewDataset returns a Dataset over a manifest that Validate accepts. It reads nothing. index gives
+// the path of a bin's index as a local file whose digest is that of the manifest; it is called
+// without a lock held, for different bins at the same time.
+func NewDataset(m *Manifest, index func(ctx context.Context, bin int) (path string, err error), o Options) *Dataset {
+	limit := o.MaxIndexes
+	if limit <= 0 {
+		limit = 256
+	}
+	return &Dataset{m: m, ends: m.ends(), index: index, max: limit, slots: make(map[int]*slot), recent: list.New()}
+}
+
+// Manifest returns the manifest, which must not be changed.
+func (d *Dataset) Manifest() *Manifest { return d.m }
+
+// Part returns where a media field of a sample is.
+func (d *Dataset) Part(ctx context.Context, sample uint64, field string) (p Part, err error) {
+	err = d.with(ctx, sample, func(x *Index, row int64) error {
+		p, err = x.Part(row, field)
+		return err
+	})
+	return p, err
+}
+
+// Scalar returns the value of a scalar field of a sample.
+func (d *Dataset) Scalar(ctx context.Context, sample uint64, field string) (v Value, err error) {
+	err = d.with(ctx, sample, func(x *Index, row int64) error {
+		v, err = x.Scalar(row, field)
+		return err
+	})
+	return v, err
+}
+
+// Key returns the key of a sample: for packed files, the path it was packed from.
+func (d *Dataset) Key(ctx context.Context, sample uint64) (key string, err error) {
+	err = d.with(ctx, sample, func(x *Index, row int64) error {
+		key, err = x.Key(row)
+		return err
+	})
+	return key, err
+}
+
+// Close unmaps every index, those in use as soon as they are not. Later calls of the other methods
+// fail with fs.ErrClosed.
+func (d *Dataset) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	return d.evict(0)
+}
+
+func (d *Dataset) with(ctx context.Context, sample uint64, f func(x *Index, row int64) error) error {
+	bin, row, err := locate(d.ends, sample)
+	if err != nil {
+		return err
+	}
+	s, err := d.acquire(ctx, bin)
+	if err != nil {
+		return err
+	}
+	err = f(s.x, row)
+	return errors.Join(err, d.release(s))
+}
+
+// acquire returns the bin's slot, opened and counted as used. The caller releases it.
+func (d *Dataset) acquire(ctx context.Context, bin int) (*slot, error) {
+	for {
+		s, mine, err := d.take(bin)
+		if err != nil {
+			return nil, err
+		}
+		if mine {
+			d.open(ctx, s)
+		}
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), d.release(s))
+		}
+		if s.err == nil {
+			return s, nil
+		}
+		if err := d.release(s); err != nil {
+			return nil, err
+		}
+		// Another caller's context may have ended while it opened the index for both.
+		if mine || ctx.Err() != nil || !isContext(s.err) {
+			return nil, s.err
+		}
+	}
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// take finds or makes the bin's slot; mine says that the caller has to open it.
+func (d *Dataset) take(bin int) (s *slot, mine bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, false, fmt.Errorf("binfmt.Dataset: %w", fs.ErrClosed)
+	}
+	s = d.slots[bin]
+	if s == nil {
+		s = &slot{bin: bin, ready: make(chan struct{})}
+		s.place = d.recent.PushFront(s)
+		d.slots[bin] = s
+		mine = true
+	} else {
+		d.recent.MoveToFront(s.place)
+	}
+	s.users++
+	return s, mine, nil
+}
+
+func (d *Dataset) open(ctx context.Context, s *slot) {
+	defer close(s.ready)
+	path, err := d.index(ctx, s.bin)
+	if err == nil {
+		s.x, err = OpenIndex(path, d.m, s.bin)
+	} else {
+		err = fmt.Errorf("binfmt.Dataset: index of bin %d (%s): %w", s.bin, d.m.Bins[s.bin].Name, err)
+	}
+	s.err = err
+	if err != nil {
+		d.mu.Lock()
+		d.forget(s) // a failure is not remembered: the next call tries again
+		d.mu.Unlock()
+	}
+}
+
+func (d *Dataset) forget(s *slot) {
+	if d.slots[s.bin] == s {
+		delete(d.slots, s.bin)
+		d.recent.Remove(s.place)
+	}
+}
+
+func (d *Dataset) release(s *slot) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.users--
+	if d.closed {
+		return d.evict(0)
+	}
+	return d.evict(d.max)
+}
+
+// evict unmaps the least recently used indexes that nobody is using until at most keep are left.
+func (d *Dataset) evict(keep int) error {
+	var errs []error
+	for e := d.recent.Back(); e != nil && d.recent.Len() > keep; {
+		s := e.Value.(*slot)
+		e = e.Prev()
+		if s.users > 0 {
+			continue
+		}
+		d.forget(s)
+		if s.x != nil {
+			errs = append(errs, s.x.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

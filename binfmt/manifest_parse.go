@@ -1,0 +1,259 @@
+package binfmt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of a manifest, checked before anything is built from it.
+const (
+	maxManifestBytes = 256 << 20
+	maxBins          = 1 << 20
+	maxFields        = 1024
+	maxNameBytes     = 255
+)
+
+// ParseManifest reads a dataset.json. It is strict: unknown, repeated or misspelt keys, trailing
+// data and values outside the rules are errors that name the file (name is only used for that) and
+// the field. The result does not refer to data.
+func ParseManifest(name string, data []byte) (*Manifest, error) {
+	m, err := parseManifest(data)
+	if err != nil {
+		return nil, fmt.Errorf("binfmt.ParseManifest %s: %w", name, err)
+	}
+	return m, nil
+}
+
+func parseManifest(data []byte) (*Manifest, error) {
+	if len(data) == 0 {
+		return nil, fmt.Errorf("the file is empty: %w", ErrManifest)
+	}
+	if len(data) > maxManifestBytes {
+		return nil, fmt.Errorf("%d bytes, more than the limit of %d: %w", len(data), maxManifestBytes, ErrManifest)
+	}
+	if !utf8.Valid(data) {
+		return nil, fmt.Errorf("the file is not UTF-8: %w", ErrManifest)
+	}
+	// The version comes first: a newer manifest is reported as newer, not as full of unknown keys.
+	var version struct {
+		Format *int `json:"format"`
+	}
+	if err := json.Unmarshal(data, &version); err != nil {
+		return nil, fmt.Errorf("not valid JSON: %w: %w", err, ErrManifest)
+	}
+	switch {
+	case version.Format == nil:
+		return nil, fmt.Errorf("format is missing: %w", ErrManifest)
+	case *version.Format > Format:
+		return nil, fmt.Errorf("format is %d, this program reads up to %d: use a newer program: %w", *version.Format, Format, ErrVersion)
+	case *version.Format != Format:
+		return nil, fmt.Errorf("format is %d, want %d: %w", *version.Format, Format, ErrManifest)
+	}
+	if err := checkKeys(data); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrManifest)
+	}
+	var m Manifest
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&m); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrManifest)
+	}
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
+
+// checkKeys refuses what encoding/json lets pass: keys that occur twice, keys in another case, and
+// null in place of a value.
+func checkKeys(data []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var stack []map[string]bool // nil for an array
+	wantKey := false
+	for {
+		tok, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if d, ok := tok.(json.Delim); ok {
+			switch d {
+			case '{':
+				stack = append(stack, map[string]bool{})
+			case '[':
+				stack = append(stack, nil)
+			default:
+				stack = stack[:len(stack)-1]
+			}
+			wantKey = len(stack) > 0 && stack[len(stack)-1] != nil
+			continue
+		}
+		if tok == nil {
+			return fmt.Errorf("null before byte %d", dec.InputOffset())
+		}
+		if !wantKey {
+			wantKey = len(stack) > 0 && stack[len(stack)-1] != nil
+			continue
+		}
+		key := tok.(string)
+		if seen := stack[len(stack)-1]; seen[key] {
+			return fmt.Errorf("key %q occurs twice, before byte %d", key, dec.InputOffset())
+		} else if key != strings.ToLower(key) {
+			return fmt.Errorf("unknown key %q, before byte %d", key, dec.InputOffset())
+		} else {
+			seen[key] = true
+		}
+		wantKey = false
+	}
+}
+
+// Validate returns what is wrong with the manifest, all at once.
+func (m *Manifest) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		if len(errs) < 20 {
+			errs = append(errs, fmt.Errorf(format+": %w", append(args, ErrManifest)...))
+		}
+	}
+	if m.Format != Format {
+		bad("format is %d, want %d", m.Format, Format)
+	}
+	m.validateFields(bad)
+	m.validateClasses(bad)
+	m.validateBins(bad)
+	return errors.Join(errs...)
+}
+
+func (m *Manifest) validateFields(bad func(string, ...any)) {
+	if len(m.Fields) == 0 || len(m.Fields) > maxFields {
+		bad("fields has %d entries, want 1 to %d", len(m.Fields), maxFields)
+	}
+	seen := make(map[string]bool)
+	for i, f := range m.Fields {
+		if err := CheckFieldName(f.Name); err != nil {
+			bad("fields[%d].name: %w", i, err)
+		}
+		if seen[f.Name] {
+			bad("fields[%d].name: %q occurs twice", i, f.Name)
+		}
+		seen[f.Name] = true
+		switch f.Kind {
+		case Media, Int64, Float64, Bool, UTF8:
+		default:
+			bad("fields[%d].kind: %q is none of media, int64, float64, bool, utf8", i, f.Kind)
+		}
+	}
+}
+
+// CheckFieldName says whether a field may have that name: 1 to 255 bytes of printable UTF-8 without
+// a dot (which separates a media field from its columns in the index), and not "key".
+func CheckFieldName(name string) error {
+	switch {
+	case name == "" || len(name) > maxNameBytes:
+		return fmt.Errorf("a field's name has 1 to %d bytes, this one %d", maxNameBytes, len(name))
+	case name == keyColumn:
+		return fmt.Errorf("the name %q is taken by the sample's key", name)
+	case strings.Contains(name, "."):
+		return fmt.Errorf("a field's name may not contain a dot: %q", name)
+	}
+	return printable(name)
+}
+
+func printable(s string) error {
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("%q is not UTF-8", s)
+	}
+	if i := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+		return fmt.Errorf("%q has an unprintable character at byte %d", s, i)
+	}
+	return nil
+}
+
+func (m *Manifest) validateClasses(bad func(string, ...any)) {
+	if len(m.Classes) == 0 {
+		return
+	}
+	if f, ok := m.Field(LabelField); !ok || f.Kind != Int64 {
+		bad("classes: there are %d, but no int64 field %q to use them", len(m.Classes), LabelField)
+	}
+	seen := make(map[string]bool, len(m.Classes))
+	for i, c := range m.Classes {
+		if seen[c] {
+			bad("classes[%d]: %q occurs twice", i, c)
+		}
+		if c == "" || !utf8.ValidString(c) {
+			bad("classes[%d]: %q is empty or not UTF-8", i, c)
+		}
+		seen[c] = true
+	}
+}
+
+func (m *Manifest) validateBins(bad func(string, ...any)) {
+	if len(m.Bins) == 0 || len(m.Bins) > maxBins {
+		bad("bins has %d entries, want 1 to %d", len(m.Bins), maxBins)
+	}
+	seen := make(map[string]bool, len(m.Bins))
+	var samples, size int64
+	for i, b := range m.Bins {
+		if err := checkBinName(b.Name); err != nil {
+			bad("bins[%d].name: %w", i, err)
+		}
+		if seen[b.Name] {
+			bad("bins[%d].name: %q occurs twice", i, b.Name)
+		}
+		seen[b.Name] = true
+		if !isHex(b.UUID, 32) {
+			bad("bins[%d].uuid: %q is not 32 lower-case hexadecimal digits", i, b.UUID)
+		}
+		if !isHex(b.IndexSHA256, 64) {
+			bad("bins[%d].index_sha256: %q is not 64 lower-case hexadecimal digits", i, b.IndexSHA256)
+		}
+		if b.Samples < 1 || b.Samples > math.MaxInt64-samples {
+			bad("bins[%d].samples: %d (%d before it)", i, b.Samples, samples)
+			continue
+		}
+		if b.Bytes < HeaderSize || b.Bytes > math.MaxInt64-size {
+			bad("bins[%d].bytes: %d, want at least the header's %d (%d before it)", i, b.Bytes, HeaderSize, size)
+			continue
+		}
+		samples, size = samples+b.Samples, size+b.Bytes
+	}
+}
+
+// checkBinName keeps names to what every store and shell takes as one plain file name: the files of
+// a dataset lie in its folder and nowhere else.
+func checkBinName(name string) error {
+	if name == "" || len(name) > 200 || name[0] == '.' {
+		return fmt.Errorf("%q: want 1 to 200 characters, the first no dot", name)
+	}
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return fmt.Errorf("%q: only letters, digits and -_. are allowed", name)
+		}
+	}
+	return nil
+}
+
+func isHex(s string, n int) bool {
+	if len(s) != n {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
