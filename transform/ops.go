@@ -6,7 +6,7 @@ package transform
 type Op interface {
 	// Name is the operator's name in plan JSON.
 	Name() string
-	spec() opSpec
+	params() map[string]any // canonical parameters, for JSON
 }
 
 // DecodeImage decodes a still image by its content, not its name, to 8-bit pixels. It is always the

@@ -1,6 +1,6 @@
 package transform
 
-import "errors"
+import "fmt"
 
 // Box is a rectangle of whole pixels: columns [X, X+W), rows [Y, Y+H).
 type Box struct {
@@ -38,5 +38,71 @@ type Resolved struct {
 // pure function of the plan, the size and the key, equal to the bit on every architecture. The tail
 // (Normalize, ToDtype) plays no part. An error is an [*Error] of kind plan or limit.
 func (p *Plan) Resolve(width, height int, key Key) (Resolved, error) {
-	return Resolved{}, errors.ErrUnsupported
+	if p.cut == 0 {
+		return Resolved{}, planError("Plan.Resolve", "the rest of a cut plan decodes nothing; use the agent half")
+	}
+	if width < 1 || height < 1 || width > maxSide || height > maxSide {
+		return Resolved{}, &Error{Kind: KindLimit, Op: "DecodeImage", Detail: fmt.Sprintf("%d x %d pixels; sides must be from 1 to %d", width, height, maxSide)}
+	}
+	r := resolver{w: width, h: height}
+	for i, op := range p.ops[:p.cut] {
+		if err := r.add(i, op, key); err != nil {
+			return Resolved{}, err
+		}
+	}
+	return Resolved{
+		Decode: p.ops[0].(DecodeImage),
+		Steps:  r.steps,
+		Output: TensorSpec{Dtype: Uint8, Shape: []int{r.h, r.w, channels}},
+	}, nil
+}
+
+// maxSide is PNG's largest side; it keeps every product below 2^62.
+const maxSide = 1<<31 - 1
+
+// resolver follows the image's size through the operators.
+type resolver struct {
+	w, h  int
+	steps []Step
+}
+
+func (r *resolver) add(i int, op Op, key Key) error {
+	switch o := op.(type) {
+	case Resize:
+		w, h, err := o.size(r.w, r.h)
+		if err != nil {
+			return err
+		}
+		r.resize(i, w, h, o.Version)
+	case CenterCrop:
+		r.crop(i, o.box(r.w, r.h))
+	case RandomResizedCrop:
+		r.crop(i, o.draw(r.w, r.h, newStream(key.Op(uint32(i)))))
+		r.resize(i, o.Width, o.Height, o.Version)
+	case RandomHorizontalFlip:
+		if newStream(key.Op(uint32(i))).uniform() < o.P {
+			r.steps = append(r.steps, Step{Kind: StepFlip, Op: i, Width: r.w, Height: r.h})
+		}
+	}
+	return nil
+}
+
+func (r *resolver) crop(i int, b Box) {
+	if b == (Box{W: r.w, H: r.h}) {
+		return
+	}
+	r.w, r.h = b.W, b.H
+	r.steps = append(r.steps, Step{Kind: StepCrop, Op: i, Box: b, Width: b.W, Height: b.H})
+}
+
+func (r *resolver) resize(i, w, h, version int) {
+	if w == r.w && h == r.h {
+		return
+	}
+	r.w, r.h = w, h
+	r.steps = append(r.steps, Step{Kind: StepResize, Op: i, Width: w, Height: h, Version: version})
+}
+
+func sizeDetail(w, h, short, long int) string {
+	return fmt.Sprintf("an image of %d x %d pixels would become %d x %d; sides must be from 1 to %d", w, h, short, long, maxSize)
 }

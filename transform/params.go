@@ -1,0 +1,177 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// params reads the parameters of one operator. The first problem is kept in err and makes every later
+// read return its default; finish reports it, or a parameter that nobody read.
+type params struct {
+	where string // "ops[1] Resize"
+	left  map[string]any
+	err   error
+}
+
+func (p *params) fail(key, format string, args ...any) {
+	if p.err == nil {
+		p.err = planError(p.where, "%s: %s", key, fmt.Sprintf(format, args...))
+	}
+}
+
+// take removes and returns a parameter; null and absent are both "not given".
+func (p *params) take(key string) (any, bool) {
+	v, ok := p.left[key]
+	delete(p.left, key)
+	return v, ok && v != nil
+}
+
+func (p *params) finish() error {
+	if p.err != nil || len(p.left) == 0 {
+		return p.err
+	}
+	key := slices.Sorted(maps.Keys(p.left))[0]
+	return planError(p.where, "unknown parameter %q", key)
+}
+
+// choice reads a string that must be one of allowed; the first is the default.
+func (p *params) choice(key string, allowed ...string) string {
+	v, given := p.take(key)
+	if !given {
+		return allowed[0]
+	}
+	s, ok := v.(string)
+	if !ok || !slices.Contains(allowed, s) {
+		p.fail(key, "%v is not offered; use %s", show(v), strings.Join(allowed, ", "))
+		return allowed[0]
+	}
+	return s
+}
+
+func (p *params) boolean(key string, absent bool) bool {
+	v, given := p.take(key)
+	if !given {
+		return absent
+	}
+	b, ok := v.(bool)
+	if !ok {
+		p.fail(key, "%v is not true or false", show(v))
+	}
+	return b
+}
+
+// integer reads a whole number in [lo, hi].
+func (p *params) integer(key string, absent, lo, hi int) int {
+	v, given := p.take(key)
+	if !given {
+		return absent
+	}
+	return p.whole(key, v, lo, hi)
+}
+
+func (p *params) whole(key string, v any, lo, hi int) int {
+	f, ok := number(v)
+	if !ok || f != math.Trunc(f) || f < float64(lo) || f > float64(hi) {
+		p.fail(key, "%v is not a whole number from %d to %d", show(v), lo, hi)
+		return lo
+	}
+	return int(f)
+}
+
+func (p *params) float(key string, absent, lo, hi float64) float64 {
+	v, given := p.take(key)
+	if !given {
+		return absent
+	}
+	return p.between(key, v, lo, hi)
+}
+
+func (p *params) between(key string, v any, lo, hi float64) float64 {
+	f, ok := number(v)
+	if !ok || f < lo || f > hi {
+		p.fail(key, "%v is not a number from %v to %v", show(v), lo, hi)
+		return lo
+	}
+	return f + 0 // -0 becomes 0, so that both have one spelling
+}
+
+// interval reads [low, high] with low <= high, both in [lo, hi].
+func (p *params) interval(key string, absent [2]float64, lo, hi float64) [2]float64 {
+	v, given := p.take(key)
+	if !given {
+		return absent
+	}
+	list, ok := v.([]any)
+	if !ok || len(list) != 2 {
+		p.fail(key, "%v is not a list of two numbers", show(v))
+		return absent
+	}
+	got := [2]float64{p.between(key, list[0], lo, hi), p.between(key, list[1], lo, hi)}
+	if got[0] > got[1] {
+		p.fail(key, "%v is above %v; write the smaller number first", got[0], got[1])
+	}
+	return got
+}
+
+// sizes reads a required size: a whole number or a list of one (one entry), or of two (height, width).
+func (p *params) sizes(key string) []int {
+	v, given := p.take(key)
+	if !given {
+		p.fail(key, "is missing; give a number or [height, width]")
+		return []int{1}
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	if len(list) != 1 && len(list) != 2 {
+		p.fail(key, "has %d entries; give a number or [height, width]", len(list))
+		return []int{1}
+	}
+	got := make([]int, len(list))
+	for i, e := range list {
+		got[i] = p.whole(key, e, 1, maxSize)
+	}
+	return got
+}
+
+// floats reads a required list of n numbers, or of one that holds for all channels.
+func (p *params) floats(key string, n int) []float64 {
+	v, given := p.take(key)
+	list, ok := v.([]any)
+	if !given || !ok || (len(list) != 1 && len(list) != n) {
+		p.fail(key, "%v is not a list of %d numbers, or of one", show(v), n)
+		return nil
+	}
+	got := make([]float64, len(list))
+	for i, e := range list {
+		got[i] = p.between(key, e, -math.MaxFloat32, math.MaxFloat32)
+	}
+	return got
+}
+
+func number(v any) (float64, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(n.String(), 64)
+	return f, err == nil
+}
+
+// show renders a JSON value for a message, shortened: it may come from anyone.
+func show(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "the value"
+	}
+	if len(b) > 60 {
+		return string(b[:60]) + "..."
+	}
+	return string(b)
+}
