@@ -1,14 +1,8 @@
 package store
 
 import (
-	"context"
 	"errors"
 )
-
-// CacheLocal ...
-func CacheLocal(ctx context.Context, s Store, name string, digest [32]byte, cacheDir string) (path string, err error) {
-	return "", errors.ErrUnsupported
-}
 
 type RetryOptions struct{}
 

@@ -1,0 +1,223 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// copyPiece bounds CacheLocal's memory: large enough that a remote request's round trip costs little,
+// small enough for many copies at once.
+const copyPiece = 4 << 20
+
+// DigestError says that a file's content is not the content asked for. Its class is Corrupt.
+type DigestError struct {
+	Name      string
+	Want, Got [32]byte
+}
+
+func (e *DigestError) Error() string {
+	return fmt.Sprintf("%s: its SHA-256 is %x, expected %x: the file was replaced or damaged", e.Name, e.Got, e.Want)
+}
+
+// Unwrap makes the error match ErrCorrupt.
+func (e *DigestError) Unwrap() error { return ErrCorrupt }
+
+// CacheLocal returns the path of a local file that holds the content of name, whose SHA-256 is digest.
+// A store that is a Localizer gives its own file, verified on every call. Otherwise the content is
+// copied into cacheDir (made if missing, on a local disk), named by its digest; there it is verified on
+// every call, and copied anew if it is damaged. Any number of goroutines and processes may ask for the
+// same content at once: one copies, the others wait until it is done or their ctx ends. A killed copy
+// leaves one partial file, which the next one replaces. Content with another digest is a *DigestError
+// and is not kept.
+//
+// The file belongs to the cache: open or map it and do not write to it. It uses 4 MiB of memory.
+func CacheLocal(ctx context.Context, s Store, name string, digest [32]byte, cacheDir string) (path string, err error) {
+	if l, ok := s.(Localizer); ok {
+		if path, ok := l.LocalPath(name); ok {
+			if err := verifyLocal(ctx, path, digest); err != nil {
+				return "", fmt.Errorf("store.CacheLocal %s: %w", name, err)
+			}
+			return path, nil
+		}
+	}
+	if cacheDir == "" {
+		return "", fmt.Errorf("store.CacheLocal %s: no cache folder given, and the store's files are not local: %w", name, fs.ErrInvalid)
+	}
+	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
+		return "", fmt.Errorf("store.CacheLocal %s: %w", name, err)
+	}
+	c := caching{s: s, name: name, digest: digest, final: filepath.Join(cacheDir, hex.EncodeToString(digest[:]))}
+	if err := c.run(ctx); err != nil {
+		return "", fmt.Errorf("store.CacheLocal %s: %w", name, err)
+	}
+	return c.final, nil
+}
+
+type caching struct {
+	s      Store
+	name   string
+	digest [32]byte
+	final  string
+}
+
+// run returns when the final file is there and right. The partial file is both the place of the copy and
+// the lock: who holds its lock while the name still leads to it may write it.
+func (c caching) run(ctx context.Context) error {
+	for {
+		err := verifyLocal(ctx, c.final, c.digest)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) {
+			return err
+		}
+		partial, err := os.OpenFile(c.final+".partial", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+		if err != nil {
+			return err
+		}
+		done, err := c.tryCopy(ctx, partial)
+		partial.Close() // gives the lock up
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// tryCopy waits for the lock and copies. false without an error means that another process has just
+// finished with the partial file: look again.
+func (c caching) tryCopy(ctx context.Context, partial *os.File) (done bool, err error) {
+	if err := lockFile(ctx, partial); err != nil {
+		return false, err
+	}
+	if !leadsTo(partial.Name(), partial) {
+		return false, nil
+	}
+	if verifyLocal(ctx, c.final, c.digest) == nil { // made while this one waited
+		return true, os.Remove(partial.Name())
+	}
+	if err := c.copy(ctx, partial); err != nil {
+		return false, errors.Join(err, os.Remove(partial.Name()))
+	}
+	return true, nil
+}
+
+func (c caching) copy(ctx context.Context, partial *os.File) error {
+	if err := partial.Truncate(0); err != nil {
+		return err
+	}
+	f, err := c.s.Open(ctx, c.name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if err := copyAll(ctx, io.MultiWriter(sum, partial), f); err != nil {
+		return err
+	}
+	if err := compare(c.name, sum, c.digest); err != nil {
+		return err
+	}
+	if err := partial.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(partial.Name(), c.final); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(c.final))
+}
+
+func copyAll(ctx context.Context, w io.Writer, f File) error {
+	buf := make([]byte, min(copyPiece, f.Size()))
+	for off := int64(0); off < f.Size(); {
+		piece := buf[:min(int64(len(buf)), f.Size()-off)]
+		if err := f.ReadRanges(ctx, []Range{{Off: off, Buf: piece}}); err != nil {
+			return err
+		}
+		if _, err := w.Write(piece); err != nil {
+			return err
+		}
+		off += int64(len(piece))
+	}
+	return nil
+}
+
+// verifyLocal returns nil, fs.ErrNotExist or a *DigestError, or what else kept it from reading the file.
+func verifyLocal(ctx context.Context, path string, digest [32]byte) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	buf := make([]byte, 256<<10) // fits the processor's cache
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := f.Read(buf)
+		sum.Write(buf[:n])
+		if err == io.EOF {
+			return compare(path, sum, digest)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func compare(name string, sum hash.Hash, want [32]byte) error {
+	if got := [32]byte(sum.Sum(nil)); got != want {
+		return &DigestError{Name: name, Want: want, Got: got}
+	}
+	return nil
+}
+
+// lockFile takes an exclusive lock, which ends with the descriptor. The system call that waits cannot be
+// cancelled, so this asks again: a copy takes much longer than the 20 ms between two questions.
+func lockFile(ctx context.Context, f *os.File) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return fmt.Errorf("locking %s: %w: choose a cache folder on a local disk", f.Name(), err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func leadsTo(path string, f *os.File) bool {
+	a, errA := os.Lstat(path)
+	b, errB := f.Stat()
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+// syncDir makes the names in a folder durable, where its file system can do it.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package dir
+
+import (
+	"context"
+	"time"
+)
+
+// Clock is the time that simulated nodes take. Tests give one of their own and never wait.
+type Clock interface {
+	Now() time.Time
+	// Sleep returns after d, or with ctx's error as soon as it ends.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+func (wallClock) Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

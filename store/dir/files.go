@@ -1,0 +1,175 @@
+package dir
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// Stat implements store.Store.
+func (s *Store) Stat(ctx context.Context, name string) (store.Info, error) {
+	if err := begin(ctx, name); err != nil {
+		return store.Info{}, failed("Stat", name, err)
+	}
+	info, err := s.root.Stat(rel(name))
+	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: neither a file nor a folder but %s", fs.ErrInvalid, info.Mode())
+	}
+	if err != nil {
+		return store.Info{}, failed("Stat", name, err)
+	}
+	return describe(name, info), nil
+}
+
+func describe(name string, info fs.FileInfo) store.Info {
+	if info.IsDir() {
+		return store.Info{Name: name, Dir: true, ModTime: info.ModTime()}
+	}
+	return store.Info{Name: name, Size: info.Size(), ModTime: info.ModTime(), Identity: identity(info)}
+}
+
+// List implements store.Store. It leaves out the root's .stepahead folder. A symbolic link is listed as
+// what it leads to; one that leads nowhere or out of the root, and a special file, appear without an
+// identity, and opening them says why.
+func (s *Store) List(ctx context.Context, dir string) ([]store.Info, error) {
+	if err := begin(ctx, dir); err != nil {
+		return nil, failed("List", dir, err)
+	}
+	folder, err := s.root.OpenRoot(rel(dir))
+	if err != nil {
+		return nil, failed("List", dir, err)
+	}
+	defer folder.Close()
+	entries, err := fs.ReadDir(folder.FS(), ".")
+	if err != nil {
+		return nil, failed("List", dir, err)
+	}
+	infos := make([]store.Info, 0, len(entries))
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return nil, failed("List", dir, err)
+		}
+		if strings.HasPrefix(e.Name(), tempPrefix) || dir == "/" && e.Name() == metaDir {
+			continue
+		}
+		if info, ok := s.entry(folder, path.Join(dir, e.Name())); ok {
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(a, b store.Info) int { return cmp.Compare(a.Name, b.Name) })
+	return infos, nil
+}
+
+// entry describes one file of a folder; false if it vanished since the folder was read.
+func (s *Store) entry(folder *os.Root, name string) (store.Info, bool) {
+	info, err := folder.Lstat(path.Base(name))
+	if err != nil {
+		return store.Info{}, false
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		if target, err := s.root.Stat(rel(name)); err == nil {
+			info = target
+		}
+	}
+	if info.IsDir() || info.Mode().IsRegular() {
+		return describe(name, info), true
+	}
+	return store.Info{Name: name, ModTime: info.ModTime()}, true
+}
+
+// Rename implements store.Store.
+func (s *Store) Rename(ctx context.Context, from, to string) error {
+	what := from + " to " + to
+	if err := begin(ctx, from, to); err != nil {
+		return failed("Rename", what, err)
+	}
+	if from == "/" || to == "/" {
+		return failed("Rename", what, fmt.Errorf("%w: the root stays", fs.ErrInvalid))
+	}
+	if _, err := s.root.Lstat(rel(from)); err != nil {
+		return failed("Rename", what, err)
+	}
+	if from == to {
+		return nil
+	}
+	if info, err := s.root.Lstat(rel(to)); err == nil && info.IsDir() {
+		return failed("Rename", what, fmt.Errorf("%w: the new name is a folder", fs.ErrExist))
+	}
+	if err := s.root.Rename(rel(from), rel(to)); err != nil {
+		return failed("Rename", what, err)
+	}
+	if err := s.moveFactor(from, to); err != nil {
+		return failed("Rename", what, err)
+	}
+	for _, parent := range slices.Compact([]string{path.Dir(from), path.Dir(to)}) {
+		if err := syncFolder(s.root, rel(parent)); err != nil {
+			return failed("Rename", what, err)
+		}
+	}
+	return nil
+}
+
+// Remove implements store.Store.
+func (s *Store) Remove(ctx context.Context, name string) error {
+	if err := begin(ctx, name); err != nil {
+		return failed("Remove", name, err)
+	}
+	if name == "/" {
+		return failed("Remove", name, fmt.Errorf("%w: the root stays", fs.ErrInvalid))
+	}
+	if err := s.root.Remove(rel(name)); err != nil {
+		return failed("Remove", name, err)
+	}
+	if err := s.dropFactor(name); err != nil {
+		return failed("Remove", name, err)
+	}
+	if err := syncFolder(s.root, rel(path.Dir(name))); err != nil {
+		return failed("Remove", name, err)
+	}
+	return nil
+}
+
+// Locate implements store.Store. Blocks are given whole, clipped to the file's end. Nodes that are down
+// are in it: a name node does not know of a failure at once either.
+func (s *Store) Locate(ctx context.Context, name string, off, n int64) ([]store.Replica, error) {
+	info, err := s.Stat(ctx, name)
+	if err != nil {
+		return nil, failed("Locate", name, err)
+	}
+	if info.Dir {
+		return nil, failed("Locate", name, syscall.EISDIR)
+	}
+	if err := store.CheckRange(name, off, n, info.Size); err != nil {
+		return nil, failed("Locate", name, err)
+	}
+	factor, err := s.factor(name)
+	if err != nil {
+		return nil, failed("Locate", name, err)
+	}
+	var rows []store.Replica
+	size := s.topology.BlockSize
+	for block := off / size; n > 0 && block <= (off+n-1)/size; block++ {
+		if err := ctx.Err(); err != nil {
+			return nil, failed("Locate", name, err)
+		}
+		start := block * size
+		for _, i := range s.replicas(name, block, factor) {
+			node := s.topology.Nodes[i]
+			rows = append(rows, store.Replica{Node: node.Name, Rack: node.Rack, Off: start, Len: min(size, info.Size-start)})
+		}
+	}
+	return rows, nil
+}
+
+// replicas returns the nodes that hold a block, the nearest to the reader first.
+func (s *Store) replicas(name string, block int64, factor int) []int {
+	return s.layout.nearest(s.layout.holders(name, block, factor), s.reader)
+}

@@ -1,0 +1,216 @@
+package dir
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// writer writes beside the final name and links it there at the end, which fails if the name exists.
+// It holds a lock on its temporary file while it lives, so that what a killed process left behind can be
+// told from a file that is being written.
+type writer struct {
+	ctx  context.Context
+	root *os.Root
+	name string // as the store calls it
+	temp string // inside root
+	f    *os.File
+}
+
+// Create implements store.Store. Parent folders that it made stay when the Writer is aborted.
+func (s *Store) Create(ctx context.Context, name string) (store.Writer, error) {
+	if err := begin(ctx, name); err != nil {
+		return nil, failed("Create", name, err)
+	}
+	if _, err := s.root.Lstat(rel(name)); err == nil {
+		return nil, failed("Create", name, fs.ErrExist)
+	}
+	if err := makeFolders(s.root, rel(path.Dir(name))); err != nil {
+		return nil, failed("Create", name, err)
+	}
+	temp := tempName(rel(name))
+	f, err := createTemp(s.root, temp)
+	if err != nil {
+		return nil, failed("Create", name, err)
+	}
+	return &writer{ctx: ctx, root: s.root, name: name, temp: temp, f: f}, nil
+}
+
+// tempName is one for each final name: whoever writes the name again removes what a killed writer left.
+func tempName(name string) string {
+	sum := sha256.Sum256([]byte(path.Base(name)))
+	return path.Join(path.Dir(name), fmt.Sprintf("%s%x", tempPrefix, sum[:12]))
+}
+
+// createTemp makes a temporary file and locks it. A file of that name whose lock is free belongs to
+// nobody and is unlinked, never truncated: its content may already be linked under the final name.
+func createTemp(root *os.Root, temp string) (*os.File, error) {
+	for range 100 { // each turn means that another process was between two of these steps
+		f, err := root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		made := err == nil
+		if errors.Is(err, fs.ErrExist) {
+			f, err = root.OpenFile(temp, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		locked := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+		current := locked && sameFile(root, temp, f)
+		if made && current {
+			return f, nil
+		}
+		if current {
+			root.Remove(temp)
+		}
+		f.Close()
+		if !locked && !made {
+			return nil, fmt.Errorf("%w: it is being written by another writer", fs.ErrExist)
+		}
+	}
+	return nil, fmt.Errorf("%w: other writers come and go", store.ErrUnavailable)
+}
+
+func sameFile(root *os.Root, name string, f *os.File) bool {
+	a, errA := root.Lstat(name)
+	b, errB := f.Stat()
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	if w.f == nil {
+		return 0, failed("Write", w.name, fs.ErrClosed)
+	}
+	if err := w.ctx.Err(); err != nil {
+		return 0, failed("Write", w.name, err)
+	}
+	n, err := w.f.Write(p)
+	if err != nil {
+		err = failed("Write", w.name, err)
+	}
+	return n, err
+}
+
+func (w *writer) Close() error {
+	if w.f == nil {
+		return failed("Close", w.name, fs.ErrClosed)
+	}
+	if err := w.publish(); err != nil {
+		return failed("Close", w.name, errors.Join(err, w.Abort()))
+	}
+	err := w.f.Close()
+	w.f = nil
+	if err != nil {
+		return failed("Close", w.name, err)
+	}
+	return nil
+}
+
+func (w *writer) publish() error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	if err := w.f.Sync(); err != nil {
+		return err
+	}
+	if err := w.root.Link(w.temp, rel(w.name)); err != nil {
+		return err
+	}
+	err := w.root.Remove(w.temp)
+	if err == nil {
+		err = syncFolder(w.root, path.Dir(w.temp))
+	}
+	if err != nil {
+		return errors.Join(err, w.root.Remove(rel(w.name)))
+	}
+	return nil
+}
+
+func (w *writer) Abort() error {
+	if w.f == nil {
+		return nil
+	}
+	err := w.root.Remove(w.temp) // before the lock is given up
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	err = errors.Join(err, w.f.Close())
+	w.f = nil
+	if err != nil {
+		return failed("Abort", w.name, err)
+	}
+	return nil
+}
+
+// replaceFile writes a small file of the store's own: beside, fsync, rename. The last writer wins.
+func replaceFile(root *os.Root, name string, data []byte) error {
+	temp := tempName(name)
+	f, err := createTemp(root, temp)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %s: another process is replacing it", store.ErrUnavailable, name)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = root.Rename(temp, name)
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(temp))
+	}
+	return syncFolder(root, path.Dir(name))
+}
+
+// makeFolders makes a folder and its parents; each is durable in its own parent.
+func makeFolders(root *os.Root, name string) error {
+	if info, err := root.Stat(name); err == nil {
+		if !info.IsDir() {
+			return syscall.ENOTDIR
+		}
+		return nil
+	}
+	made := "."
+	for _, part := range strings.Split(name, "/") {
+		parent := made
+		made = path.Join(made, part)
+		err := root.Mkdir(made, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := syncFolder(root, parent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(root *os.Root, name string) error {
+	d, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) { // EINVAL: folders cannot be synced here
+		return err
+	}
+	return nil
+}
