@@ -4,8 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/stepahead-io/stepahead/agent/fetch/fetchpb"
+	"github.com/stepahead-io/stepahead/internal/auth/peer"
 )
 
 // ClientOptions configure a [Client]. The zero value is usable against agents on this host.
@@ -24,18 +31,100 @@ type ClientOptions struct {
 
 // Client fetches from agents over one connection each, made when first needed and again when lost.
 // It is safe for concurrent use.
-type Client struct{ o ClientOptions }
-
-// NewClient returns a client. It connects to nothing.
-func NewClient(o ClientOptions) *Client { return &Client{o: o} }
-
-// Fetch asks the agent at addr.
-func (c *Client) Fetch(ctx context.Context, addr string, req *Request, alloc Alloc, got func(want int, a Answer)) error {
-	return errors.ErrUnsupported
+type Client struct {
+	conns    *peer.Conns
+	maxEntry int64
+	stall    time.Duration
+	call     []grpc.CallOption
 }
 
-// Close closes the connections.
-func (c *Client) Close() error { return nil }
+// NewClient returns a client. It connects to nothing.
+func NewClient(o ClientOptions) *Client {
+	c := &Client{
+		conns:    peer.NewConns(peer.Options{Token: o.Token, TLS: o.TLS, Dial: o.Dial}),
+		maxEntry: o.MaxEntry,
+		stall:    o.Stall,
+		call:     []grpc.CallOption{grpc.ForceCodecV2(newCodec()), grpc.MaxCallRecvMsgSize(maxChunk + maxHeader)},
+	}
+	if c.maxEntry <= 0 {
+		c.maxEntry = 1 << 30
+	}
+	if c.stall <= 0 {
+		c.stall = 5 * time.Second
+	}
+	return c
+}
 
-// ReasonOf returns the reason that an error of [Client.Fetch] gives to the wants it left unanswered.
-func ReasonOf(err error) Reason { return ReasonUnreachable }
+// Fetch asks the agent at addr for the entries of req.
+//
+// got is called once for a want, as soon as all its bytes have come and their CRC is right; what is
+// wrong with one entry alone is its [ReasonCorrupt]. alloc and got are called by the goroutine that
+// called Fetch, one at a time, until Fetch returns. nil means that every want was answered; an error
+// means that the wants which got has not seen will not come, and [ReasonOf] says why. Memory that
+// alloc gave for those holds no promise.
+//
+// A refusing address fails at once. A silent one fails [ClientOptions.Stall] after the request's
+// deadline, counted from the last message, with [ErrStalled], or when ctx ends.
+func (c *Client) Fetch(ctx context.Context, addr string, req *Request, alloc Alloc, got func(want int, a Answer)) error {
+	if len(req.Wants) == 0 {
+		return nil
+	}
+	m, err := encodeRequest(req, c.maxEntry)
+	if err != nil {
+		return err
+	}
+	conn, err := c.conns.Get(addr)
+	if err != nil {
+		return fmt.Errorf("fetch: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := req.Deadline + c.stall
+	watch := time.AfterFunc(silence, func() { cancel(ErrStalled) })
+	defer watch.Stop()
+	stream, err := fetchpb.NewFetchClient(conn).Fetch(ctx, m, c.call...)
+	if err == nil {
+		quiet := func(f func() error) error {
+			watch.Reset(silence)
+			defer watch.Stop()
+			return f()
+		}
+		err = receive(stream, newAssembly(req, c.maxEntry, alloc, got), quiet)
+	}
+	if err != nil {
+		return failure(ctx, addr, err)
+	}
+	return nil
+}
+
+// Close closes the connections. Fetches that run fail.
+func (c *Client) Close() error { return c.conns.Close() }
+
+// receive feeds a stream to an assembly until it ends. What waits for the agent runs inside wait; what
+// waits for the caller does not.
+func receive(stream grpc.ClientStream, a *assembly, wait func(func() error) error) error {
+	var in inbound
+	next := func() error { return stream.RecvMsg(&in) }
+	for {
+		err := wait(next)
+		if errors.Is(err, io.EOF) {
+			return a.end()
+		}
+		if err != nil {
+			return err
+		}
+		err = a.accept(&in)
+		in.message.Free()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// failure says what happened: our own decision to give up, before what gRPC made of it.
+func failure(ctx context.Context, addr string, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrProtocol) {
+		return fmt.Errorf("fetch: agent %s: %w: %w", addr, cause, err)
+	}
+	return fmt.Errorf("fetch: agent %s: %w", addr, err)
+}
