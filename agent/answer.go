@@ -1,0 +1,289 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/stepahead-io/stepahead/agent/fetch"
+)
+
+// fetchEvent is a reader who asks for entries of a step.
+type fetchEvent struct {
+	ticket         uint64
+	job, run       string
+	reader         string
+	step, progress int64
+	deadline       time.Duration // how long the reader waits
+	keys           []key
+}
+
+func (ev fetchEvent) apply(p *planner, now time.Duration) {
+	j := p.jobs[ev.job]
+	if j != nil && j.run == ev.run {
+		if depth := ev.step - ev.progress; depth > j.depth && depth <= maxDepth {
+			j.depth, p.unordered = depth, true
+		}
+		p.note(j, ev.reader, ev.progress, now)
+		p.request(j)
+	}
+	for i, k := range ev.keys {
+		w := waiter{ticket: ev.ticket, index: i, key: k, until: now + ev.deadline}
+		if j == nil || j.run != ev.run {
+			p.answerRaw(w, fetch.ReasonUnknownJob)
+			continue
+		}
+		p.ask(j, ev.step, w, now)
+	}
+}
+
+// ask answers a reader who wants a key of a step of j, or lets it wait.
+func (p *planner) ask(j *job, n int64, w waiter, now time.Duration) {
+	if e := p.byKey[w.key]; e != nil {
+		p.askEntry(e, w, now)
+		return
+	}
+	s := j.steps[n]
+	switch {
+	case n < j.progress:
+		p.answerRaw(w, fetch.ReasonExpired)
+	case s != nil && !s.resolved && w.until > now:
+		s.waiters = append(s.waiters, w)
+	default: // not ours, or beyond the window
+		p.answerRaw(w, fetch.ReasonNotReady)
+	}
+}
+
+func (p *planner) askEntry(e *entry, w waiter, now time.Duration) {
+	switch e.phase {
+	case ready:
+		p.answerPrepared(e, w, now-e.readyAt, now)
+		return
+	case failed:
+		p.answerRaw(w, e.reason)
+		return
+	case waiting:
+		reason := fetch.ReasonMemory
+		if len(p.queued)+len(p.runs) >= p.limits.queue {
+			reason = fetch.ReasonQueue
+		}
+		p.refuseReader(e, w, reason, now)
+		return
+	case queued:
+		if reason := p.blocked(); reason != "" {
+			p.refuseReader(e, w, reason, now)
+			return
+		}
+	case stopping:
+		p.refuseReader(e, w, p.stopReason(e), now)
+		return
+	}
+	p.wait(e, w, now)
+}
+
+// blocked returns why nothing may start at the moment, "" if something may.
+func (p *planner) blocked() fetch.Reason {
+	switch {
+	case !p.gate.open:
+		return p.gate.reason()
+	case !p.bucket.open():
+		return fetch.ReasonEgress
+	}
+	return ""
+}
+
+// stopReason says why an entry was stopped: for a reason of its own, or to make the node free.
+func (p *planner) stopReason(e *entry) fetch.Reason {
+	if e.reason != "" {
+		return e.reason
+	}
+	return p.gate.reason()
+}
+
+func (p *planner) refuseReader(e *entry, w waiter, reason fetch.Reason, now time.Duration) {
+	p.answerRaw(w, reason)
+	if len(e.waiters) == 0 {
+		p.giveUp(e, reason, now)
+	}
+}
+
+func (p *planner) wait(e *entry, w waiter, now time.Duration) {
+	if w.until <= now {
+		p.refuseReader(e, w, fetch.ReasonNotReady, now)
+		return
+	}
+	e.waiters = append(e.waiters, w)
+	p.unordered = true
+	if !e.asked {
+		e.asked = true
+		p.asked = append(p.asked, e)
+	}
+}
+
+func (p *planner) answerRaw(w waiter, reason fetch.Reason) {
+	p.do(answerAction{ticket: w.ticket, index: w.index, reason: reason})
+}
+
+func (p *planner) answerPrepared(e *entry, w waiter, lead, now time.Duration) {
+	if !e.served {
+		e.served, e.servedAt = true, now
+		for len(p.served) > 0 && (p.served[0].gone || p.served[0].phase != ready) {
+			p.served = p.served[1:]
+		}
+		p.served = append(p.served, e)
+	}
+	e.replies++
+	p.do(answerAction{ticket: w.ticket, index: w.index, id: e.id, lead: lead})
+}
+
+// answerWaiters answers everyone who waits for an entry that is ready, or gives its reason.
+func (p *planner) answerWaiters(e *entry, now time.Duration) {
+	waiters := e.waiters
+	e.waiters = nil
+	for _, w := range waiters {
+		if e.phase == ready && !e.gone {
+			p.answerPrepared(e, w, 0, now)
+		} else {
+			p.answerRaw(w, e.reason)
+		}
+	}
+}
+
+// leftEvent says that the reader of a fetch is gone, or was answered in full.
+type leftEvent struct{ ticket uint64 }
+
+func (ev leftEvent) apply(p *planner, now time.Duration) {
+	for _, e := range p.asked {
+		e.waiters = without(e.waiters, ev.ticket)
+	}
+	for _, j := range p.jobs {
+		for _, s := range j.steps {
+			s.waiters = without(s.waiters, ev.ticket)
+		}
+	}
+}
+
+func without(waiters []waiter, ticket uint64) []waiter {
+	kept := waiters[:0]
+	for _, w := range waiters {
+		if w.ticket != ticket {
+			kept = append(kept, w)
+		}
+	}
+	return kept
+}
+
+// releasedEvent says that one reply with an entry's bytes is out.
+type releasedEvent struct{ id uint64 }
+
+func (ev releasedEvent) apply(p *planner, _ time.Duration) {
+	e := p.byID[ev.id]
+	if e == nil || e.replies == 0 {
+		return
+	}
+	if e.replies--; e.replies == 0 && e.gone {
+		p.evict(e)
+	}
+}
+
+// doneEvent says that a preparation left bytes bytes.
+type doneEvent struct {
+	id    uint64
+	bytes int64
+	cost  cost
+}
+
+func (ev doneEvent) apply(p *planner, now time.Duration) {
+	e := p.ended(ev.id)
+	if e == nil {
+		return
+	}
+	p.costs.learn(&e.item, ev.cost)
+	p.unordered = true
+	spare := e.held - min(e.held, ev.bytes)
+	e.held -= spare
+	e.owner.held -= spare
+	p.held -= spare
+	e.phase, e.readyAt = ready, now
+	if e.gone {
+		p.evict(e)
+		return
+	}
+	e.reason = ""
+	p.answerWaiters(e, now)
+}
+
+// failure says why a preparation failed.
+type failure uint8
+
+const (
+	stopped  failure = iota // we stopped it
+	content                 // the part cannot be decoded: every place finds the same
+	killed                  // the worker was killed for its time or its memory
+	crashed                 // the worker died
+	trouble                 // reading or the worker's start failed: says nothing about the part
+	wrong                   // the stored bytes are not those that the index promises
+	departed                // the dataset under this path is another one now
+)
+
+// failedEvent says that a preparation failed.
+type failedEvent struct {
+	id  uint64
+	why failure
+}
+
+// maxTries is how often a preparation that crashed or met trouble is tried.
+const maxTries = 2
+
+func (ev failedEvent) apply(p *planner, now time.Duration) {
+	e := p.ended(ev.id)
+	switch {
+	case e == nil:
+	case e.gone:
+		p.leave(e)
+	case ev.why == stopped && e.reason == "":
+		p.again(e)
+	case (ev.why == crashed || ev.why == trouble) && e.tries+1 < maxTries && e.reason == "":
+		e.tries++
+		p.again(e)
+	default:
+		if reason := ev.why.reason(); reason != "" {
+			e.reason = reason
+		}
+		if ev.why == content || ev.why == killed || ev.why == crashed {
+			p.poison.add(e.poisonKey(), now)
+		}
+		p.unhold(e)
+		e.phase = failed
+		p.answerWaiters(e, now)
+	}
+}
+
+// reason returns how a part that failed is answered; "" keeps the reason for which it was stopped.
+func (f failure) reason() fetch.Reason {
+	switch f {
+	case content, killed, crashed:
+		return fetch.ReasonPoison
+	case trouble:
+		return fetch.ReasonNotReady
+	case wrong, departed:
+		return fetch.ReasonIdentity
+	}
+	return ""
+}
+
+// again puts an entry that ran back into the queue. It keeps the bytes it holds.
+func (p *planner) again(e *entry) {
+	e.phase = queued
+	p.queued = append(p.queued, e)
+	p.unordered = true
+}
+
+// ended takes an entry off the list of those that run; nil if it is not on it.
+func (p *planner) ended(id uint64) *entry {
+	for i, e := range p.runs {
+		if e.id == id {
+			p.runs = append(p.runs[:i], p.runs[i+1:]...)
+			return e
+		}
+	}
+	return nil
+}

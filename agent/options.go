@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/internal/auth"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/transform/worker"
+)
+
+// A Runner runs plans in worker processes: a *worker.Pool. It is safe for concurrent use.
+type Runner interface {
+	// Run transforms one part into out. An error that is a *transform.Error says whose fault it was.
+	Run(ctx context.Context, job worker.Job, in worker.Part, out []byte) (worker.Result, error)
+	// Golden returns operator identity -> golden digest.
+	Golden(ctx context.Context) (map[string]string, error)
+	// CPU is the user and system time of all workers so far.
+	CPU() time.Duration
+}
+
+// Opened is a dataset that an agent opened for itself.
+type Opened struct {
+	// Dataset finds the parts. The agent closes it.
+	Dataset *binfmt.Dataset
+	// Dir is the dataset's folder in the agent's store: what the roots of tokens are compared with.
+	Dir string
+}
+
+// Options configure an [Agent]. Only Node, Store, OpenDataset, Resolve, Pool and Load have no default.
+type Options struct {
+	// Node is the name that the store's locations give this node.
+	Node string
+	// Store holds the datasets. The agent reads its own node's replicas through it.
+	Store store.Store
+	// OpenDataset opens the dataset at a URL. It is called when a schedule names one.
+	OpenDataset func(ctx context.Context, url string) (*Opened, error)
+	// Resolve returns the folder, in the agent's store, that a dataset URL names, without I/O: it is
+	// compared with a token's roots before anything is opened.
+	Resolve func(url string) (dir string, err error)
+	// Pool runs the plans.
+	Pool Runner
+	// Load tells the load of others on the node.
+	Load Load
+
+	// Memory bounds the shelf, in bytes: prepared tensors and those being prepared. Default 1 GiB.
+	Memory int64
+	// Window is how many steps are prepared ahead of what readers fetch. Default 16.
+	Window int
+	// Workers is how many preparations run at once at most. Default 1.
+	Workers int
+	// Queue is how many preparations may hold reserved bytes without being ready. Default 4096.
+	Queue int
+	// Egress bounds the bytes of tensors prepared a second. Default 0: no limit.
+	Egress int64
+	// Jobs is how many jobs are served at once. Default 64.
+	Jobs int
+	// CPUHigh is the share of the CPUs, used by others, at which nothing new starts; CPULow is the
+	// share below which it does again, once it has been so for Dwell. Defaults 0.80, 0.70, 10 s.
+	CPUHigh, CPULow float64
+	Dwell           time.Duration
+	// TTL is how long a job's tensors stay without a sign of life. Default 10 min.
+	TTL time.Duration
+	// Sample is the interval between two samples of the load. Default 1 s, at most Dwell.
+	Sample time.Duration
+
+	// Registry is where the agent says where it listens; nil: nowhere.
+	Registry *hints.Registry
+	// Keys verify the tokens of callers. The zero value refuses everybody; auth.Insecure() is for
+	// loopback only.
+	Keys auth.Keyring
+	// Metrics takes the agent's metrics. Default: they are counted and not exported.
+	Metrics prometheus.Registerer
+	// Log gets what operators should know; refusals are logged at level warn with the field "audit".
+	// Default: nothing is logged.
+	Log *zap.Logger
+}
+
+func (o Options) withDefaults() Options {
+	set := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&o.Window, 16)
+	set(&o.Workers, 1)
+	set(&o.Queue, 4096)
+	set(&o.Jobs, 64)
+	if o.Memory == 0 {
+		o.Memory = 1 << 30
+	}
+	if o.CPUHigh == 0 {
+		o.CPUHigh = 0.80
+	}
+	if o.CPULow == 0 {
+		o.CPULow = 0.70
+	}
+	if o.Dwell == 0 {
+		o.Dwell = 10 * time.Second
+	}
+	if o.TTL == 0 {
+		o.TTL = 10 * time.Minute
+	}
+	if o.Sample == 0 {
+		o.Sample = min(time.Second, o.Dwell)
+	}
+	if o.Metrics == nil {
+		o.Metrics = prometheus.NewRegistry()
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	return o
+}
+
+// Validate returns all that is wrong with o, defaults filled in.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(o.Node == "", "Node is empty: give the name that the store's locations use")
+	bad(o.Store == nil, "Store is nil")
+	bad(o.OpenDataset == nil || o.Resolve == nil, "OpenDataset or Resolve is nil")
+	bad(o.Pool == nil, "Pool is nil")
+	bad(o.Load == nil, "Load is nil")
+	bad(o.Memory < 1<<20, "Memory is %d bytes: give at least 1 MiB", o.Memory)
+	bad(o.Window < 1 || o.Window > maxDepth, "Window is %d steps: give 1 to %d", o.Window, maxDepth)
+	bad(o.Workers < 1 || o.Workers > 4096, "Workers is %d: give 1 to 4096", o.Workers)
+	bad(o.Queue < 1, "Queue is %d: give at least 1", o.Queue)
+	bad(o.Jobs < 1, "Jobs is %d: give at least 1", o.Jobs)
+	bad(o.Egress < 0, "Egress is %d bytes a second: give 0 for no limit, or more", o.Egress)
+	bad(!(0 < o.CPULow && o.CPULow <= o.CPUHigh && o.CPUHigh <= 1), "CPULow %v and CPUHigh %v: give 0 < low <= high <= 1", o.CPULow, o.CPUHigh)
+	bad(o.Dwell < 0 || o.TTL < 0, "Dwell or TTL is negative")
+	bad(o.Sample < 10*time.Millisecond, "Sample is %v: give at least 10ms", o.Sample)
+	return errors.Join(errs...)
+}
+
+func (o Options) limits() limits {
+	return limits{
+		memory: o.Memory, window: int64(o.Window), workers: o.Workers, queue: o.Queue, egress: o.Egress,
+		jobs: o.Jobs, high: o.CPUHigh, low: o.CPULow, dwell: o.Dwell,
+	}
+}
