@@ -106,7 +106,8 @@ func (c caching) tryCopy(ctx context.Context, partial *os.File) (done bool, err 
 		return true, os.Remove(partial.Name())
 	}
 	if err := c.copy(ctx, partial); err != nil {
-		return false, errors.Join(err, os.Remove(partial.Name()))
+		os.Remove(partial.Name()) // at worst it stays for the next copy to replace
+		return false, err
 	}
 	return true, nil
 }

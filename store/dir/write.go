@@ -130,10 +130,10 @@ func (w *writer) publish() error {
 	if err == nil {
 		err = syncFolder(w.root, path.Dir(w.temp))
 	}
-	if err != nil {
-		return errors.Join(err, w.root.Remove(rel(w.name)))
+	if err != nil && sameFile(w.root, rel(w.name), w.f) {
+		w.root.Remove(rel(w.name)) // not durable, so not visible
 	}
-	return nil
+	return err
 }
 
 func (w *writer) Abort() error {
@@ -171,7 +171,8 @@ func replaceFile(root *os.Root, name string, data []byte) error {
 		err = root.Rename(temp, name)
 	}
 	if err != nil {
-		return errors.Join(err, root.Remove(temp))
+		root.Remove(temp) // at worst it stays for the next writer to replace
+		return err
 	}
 	return syncFolder(root, path.Dir(name))
 }

@@ -1,0 +1,48 @@
+package dir_test
+
+import (
+	"testing"
+
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/store/storetest"
+)
+
+// cluster has 6 nodes on 3 racks and blocks that are small enough for a test's file to span many.
+func cluster() dir.Topology {
+	return dir.Topology{
+		Nodes: []dir.Node{
+			{Name: "dn1", Rack: "/a"}, {Name: "dn2", Rack: "/a"}, {Name: "dn3", Rack: "/b"},
+			{Name: "dn4", Rack: "/b"}, {Name: "dn5", Rack: "/c"}, {Name: "dn6", Rack: "/c"},
+		},
+		BlockSize: 64 << 10, Replication: 3,
+	}
+}
+
+func open(t testing.TB, url string, o dir.Options) *dir.Store {
+	t.Helper()
+	s, _, err := dir.Open(url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func newCluster(t testing.TB, topology dir.Topology, o dir.Options) *dir.Store {
+	t.Helper()
+	root := t.TempDir()
+	if err := dir.Init(root, topology); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, root, o)
+}
+
+func TestConformance(t *testing.T) {
+	t.Run("plain", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) store.Store { return open(t, t.TempDir(), dir.Options{}) })
+	})
+	t.Run("cluster", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) store.Store { return newCluster(t, cluster(), dir.Options{Node: "dn4"}) })
+	})
+}
