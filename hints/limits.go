@@ -2,8 +2,22 @@ package hints
 
 import "time"
 
-// Limits of a hint. They are checked by the sender and by the receiver.
+// Limits of a hint. The sender and the receiver check them.
 const (
-	MaxMessage = 4 << 20        // bytes of an encoded hint
-	MaxTTL     = 24 * time.Hour // "for ever" cannot be said
+	// MaxMessage bounds an encoded hint, in bytes.
+	MaxMessage = 4 << 20
+	// MaxTTL bounds how long a hint holds: "for ever" cannot be said.
+	MaxTTL = 24 * time.Hour
+
+	maxName      = 255     // bytes of a job, run, node, field, source, layout or hint id
+	maxAddr      = 300     // bytes of an address: a host name of 253, a port
+	maxURL       = 4096    // bytes of a URL or a path
+	maxPlan      = 1 << 20 // bytes of a plan or an order's specification
+	maxFields    = 64
+	maxAgents    = 1 << 14
+	maxOperators = 1024
+	maxSteps     = 1 << 12 // of a window
+	maxSamples   = 1 << 18 // of a window, all steps together
+	maxFiles     = 1 << 15
+	maxStepTime  = time.Hour
 )

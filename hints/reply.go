@@ -1,5 +1,7 @@
 package hints
 
+import "slices"
+
 // Reason says why a hint was refused. The set is closed and append-only: it crosses the wire.
 type Reason string
 
@@ -29,3 +31,11 @@ func Accept() Reply { return Reply{Accepted: true} }
 
 // Refuse is the reply to a hint that is not.
 func Refuse(r Reason, detail string) Reply { return Reply{Reason: r, Detail: detail} }
+
+// Reasons returns every reason, in the order of the declarations above.
+func Reasons() []Reason {
+	return []Reason{ReasonIdentity, ReasonDenied, ReasonVersion, ReasonOldRun, ReasonUnknownJob,
+		ReasonUnknownPlan, ReasonUnsupported, ReasonBusy, ReasonUnavailable}
+}
+
+func (r Reason) known() bool { return slices.Contains(Reasons(), r) }

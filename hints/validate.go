@@ -1,0 +1,205 @@
+package hints
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ErrInvalid is a hint that breaks a rule of the protocol. The text names the field and the rule.
+var ErrInvalid = errors.New("hint is not valid")
+
+// Validate returns every rule that the hint breaks, as one error that matches [ErrInvalid].
+func (h Hint) Validate() error {
+	var p problems
+	p.name("id", h.ID)
+	p.name("job", h.Job)
+	p.name("run", h.Run)
+	p.when(h.TTL < time.Millisecond || h.TTL > MaxTTL, "ttl: %s is not in [1ms, %s]", h.TTL, MaxTTL)
+	p.when(!(h.Confidence > 0 && h.Confidence <= 1), "confidence: %v is not in (0, 1]", h.Confidence)
+	kinds := 0
+	if h.Schedule != nil {
+		kinds++
+		h.Schedule.validate(&p)
+		p.when(h.Schedule.Dataset != h.Identity, "identity: is not the schedule's dataset")
+	}
+	if h.Progress != nil {
+		kinds++
+		p.when(h.Progress.Step < 0, "progress.step: %d is negative", h.Progress.Step)
+	}
+	if h.Close != nil {
+		kinds++
+	}
+	if h.Start != nil {
+		kinds++
+		h.Start.validate(&p)
+	}
+	if h.Checkpoint != nil {
+		kinds++
+		h.Checkpoint.validate(&p)
+	}
+	p.when(kinds != 1, "kind: %d are set, must be one", kinds)
+	if err := p.joined(); err != nil {
+		return fmt.Errorf("hints.Validate: %w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+func (s *Schedule) validate(p *problems) {
+	p.text("schedule.dataset_url", s.DatasetURL, 1, maxURL)
+	p.when((len(s.Spec) > 0) == (s.Window != nil), "schedule: must have either a spec or a window")
+	p.when(len(s.Spec) > maxPlan, "schedule.spec: %d bytes, at most %d", len(s.Spec), maxPlan)
+	p.when(len(s.Spec) > 0 && len(s.Spec) <= maxPlan && !json.Valid(s.Spec), "schedule.spec: not JSON")
+	p.when(len(s.Source) > maxName || !utf8.ValidString(s.Source), "schedule.source: at most %d bytes of UTF-8", maxName)
+	p.when(s.FirstStep < 0, "schedule.first_step: %d is negative", s.FirstStep)
+	p.when(s.StepTime < 0 || s.StepTime > maxStepTime, "schedule.step_time: %s is not in [0, %s]", s.StepTime, maxStepTime)
+	s.validateFields(p)
+	s.validateAgents(p)
+	s.validateOperators(p)
+	if s.Window != nil {
+		s.Window.validate(p)
+	}
+}
+
+func (s *Schedule) validateFields(p *problems) {
+	if len(s.Fields) == 0 || len(s.Fields) > maxFields {
+		p.add("schedule.fields: %d, must be 1 to %d", len(s.Fields), maxFields)
+		return
+	}
+	seen := make(map[string]bool, len(s.Fields))
+	for i, f := range s.Fields {
+		at := "schedule.fields[" + strconv.Itoa(i) + "]"
+		p.name(at+".field", f.Field)
+		p.when(seen[f.Field], "%s.field: %.40q occurs twice", at, f.Field)
+		seen[f.Field] = true
+		if len(f.Plan) == 0 || len(f.Plan) > maxPlan {
+			p.add("%s.plan: %d bytes, must be 1 to %d", at, len(f.Plan), maxPlan)
+			continue
+		}
+		p.when(sha256.Sum256(f.Plan) != f.Digest, "%s.plan_digest: is not the plan's SHA-256", at)
+	}
+}
+
+func (s *Schedule) validateAgents(p *problems) {
+	if len(s.Agents) == 0 || len(s.Agents) > maxAgents {
+		p.add("schedule.agents: %d, must be 1 to %d", len(s.Agents), maxAgents)
+		return
+	}
+	seen := make(map[string]bool, len(s.Agents))
+	for i, a := range s.Agents {
+		at := "schedule.agents[" + strconv.Itoa(i) + "]"
+		p.name(at+".node", a.Node)
+		p.addr(at+".addr", a.Addr)
+		p.when(seen[a.Node], "%s.node: %.40q occurs twice", at, a.Node)
+		seen[a.Node] = true
+	}
+}
+
+func (s *Schedule) validateOperators(p *problems) {
+	if len(s.Operators) > maxOperators {
+		p.add("schedule.operators: %d, at most %d", len(s.Operators), maxOperators)
+		return
+	}
+	for id, digest := range s.Operators {
+		p.name("schedule.operators", id)
+		raw, err := hex.DecodeString(digest)
+		p.when(err != nil || len(raw) != sha256.Size, "schedule.operators[%.40q]: not 64 hex digits", id)
+	}
+}
+
+func (w *Window) validate(p *problems) {
+	p.when(w.FirstStep < 0, "schedule.window.first_step: %d is negative", w.FirstStep)
+	p.when(len(w.Steps) == 0 || len(w.Steps) > maxSteps, "schedule.window.steps: %d, must be 1 to %d", len(w.Steps), maxSteps)
+	samples := 0
+	for _, s := range w.Steps {
+		samples += len(s)
+	}
+	p.when(samples > maxSamples, "schedule.window: %d samples, at most %d", samples, maxSamples)
+}
+
+func (s *Start) validate(p *problems) {
+	p.when(s.Ranks == 0 || s.RanksPerHost == 0 || s.RanksPerHost > s.Ranks, "start: %d ranks, %d a host: must be positive, and not more a host than in all", s.Ranks, s.RanksPerHost)
+	p.when(s.ExpectedIn < 0 || s.ExpectedIn > MaxTTL, "start.expected_in: %s is not in [0, %s]", s.ExpectedIn, MaxTTL)
+	if len(s.Files) > maxFiles {
+		p.add("start.files: %d, at most %d", len(s.Files), maxFiles)
+		return
+	}
+	for i, f := range s.Files {
+		p.text("start.files["+strconv.Itoa(i)+"].path", f.Path, 1, maxURL)
+	}
+}
+
+func (c *Checkpoint) validate(p *problems) {
+	p.when(c.State < Saving || c.State > Deleted, "checkpoint.state: %d is not a state", c.State)
+	p.text("checkpoint.path", c.Path, 1, maxURL)
+	p.text("checkpoint.layout", c.Layout, 0, maxName)
+	p.text("checkpoint.save_id", c.SaveID, 0, maxName)
+	p.when(!(c.Urgency >= 0 && c.Urgency <= 1), "checkpoint.urgency: %v is not in [0, 1]", c.Urgency)
+	if len(c.Files) > maxFiles {
+		p.add("checkpoint.files: %d, at most %d", len(c.Files), maxFiles)
+		return
+	}
+	for i, f := range c.Files {
+		p.text("checkpoint.files["+strconv.Itoa(i)+"].name", f.Name, 1, maxURL)
+		p.when(f.Size < 0, "checkpoint.files[%d].size: %d is negative", i, f.Size)
+	}
+}
+
+// maxProblems keeps the error of a hint with thousands of bad rows readable.
+const maxProblems = 16
+
+// problems collects broken rules.
+type problems struct {
+	list []error
+	more int
+}
+
+func (p *problems) add(format string, args ...any) {
+	if len(p.list) == maxProblems {
+		p.more++
+		return
+	}
+	p.list = append(p.list, fmt.Errorf(format, args...))
+}
+
+func (p *problems) when(broken bool, format string, args ...any) {
+	if broken {
+		p.add(format, args...)
+	}
+}
+
+// name checks a name that ends up in logs and file names.
+func (p *problems) name(field, s string) { p.text(field, s, 1, maxName) }
+
+func (p *problems) text(field, s string, least, most int) {
+	switch {
+	case len(s) < least || len(s) > most:
+		p.add("%s: %d bytes, must be %d to %d", field, len(s), least, most)
+	case !utf8.ValidString(s):
+		p.add("%s: not UTF-8", field)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		p.add("%s: %.40q has a control character", field, s)
+	}
+}
+
+func (p *problems) addr(field, s string) {
+	host, port, err := net.SplitHostPort(s)
+	number, bad := strconv.ParseUint(port, 10, 16)
+	p.when(len(s) > maxAddr || err != nil || bad != nil || host == "" || number == 0, "%s: %.60q is not host:port", field, s)
+}
+
+// joined returns the broken rules as one error, nil if there are none.
+func (p *problems) joined() error {
+	if p.more > 0 {
+		p.list = append(p.list, fmt.Errorf("and %d more", p.more))
+	}
+	return errors.Join(p.list...)
+}
