@@ -1,0 +1,59 @@
+package image
+
+// #include "stage.h"
+import "C"
+
+import (
+	"fmt"
+
+	"github.com/stepahead-io/stepahead/transform"
+)
+
+// format is a still-image format. The bytes decide which one a file has; its name never does.
+type format struct {
+	name  string
+	at    int // where magic lies
+	magic string
+	code  C.int32_t // the decoder; 0: recognised, not decoded
+}
+
+// formats is the place where a new decoder is entered.
+func formats() []format {
+	return []format{
+		{"jpeg", 0, "\xff\xd8\xff", C.SA_JPEG},
+		{"png", 0, "\x89PNG\r\n\x1a\n", C.SA_PNG},
+		{"webp", 8, "WEBP", 0},
+		{"gif", 0, "GIF87a", 0},
+		{"gif", 0, "GIF89a", 0},
+		{"bmp", 0, "BM", 0},
+		{"tiff", 0, "II*\x00", 0},
+		{"tiff", 0, "MM\x00*", 0},
+		{"jpeg-2000", 4, "jP  \r\n\x87\n", 0},
+		{"jpeg-xl", 0, "\xff\x0a", 0},
+		{"jpeg-xl", 4, "JXL \r\n\x87\n", 0},
+		{"avif", 4, "ftypavif", 0},
+		{"heif", 4, "ftyphei", 0},
+		{"heif", 4, "ftypmif1", 0},
+	}
+}
+
+// sniff tells the format of an encoded image, or the error that says what it is instead.
+func sniff(in []byte) (format, error) {
+	for _, f := range formats() {
+		if len(in) < f.at+len(f.magic) || string(in[f.at:f.at+len(f.magic)]) != f.magic {
+			continue
+		}
+		if f.code == 0 {
+			return f, refuse(transform.KindUnsupported, "this build does not decode %s; it decodes jpeg and png", f.name)
+		}
+		return f, nil
+	}
+	if len(in) == 0 {
+		return format{}, refuse(transform.KindTruncated, "0 bytes")
+	}
+	return format{}, refuse(transform.KindUnsupported, "not an image in a known format: it begins with %q", in[:min(len(in), 12)])
+}
+
+func refuse(kind transform.ErrorKind, detail string, args ...any) error {
+	return &transform.Error{Kind: kind, Op: "DecodeImage", Detail: fmt.Sprintf(detail, args...)}
+}

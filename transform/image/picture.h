@@ -1,0 +1,60 @@
+/* What the C side of the package shares: one opened picture, whatever its format, delivers the rows
+   of one rectangle as 8-bit RGB, from top to bottom. The encoded bytes are passed anew to every
+   call and never kept, so they may live in Go memory. No function lets a longjmp out. */
+#ifndef STEPAHEAD_PICTURE_H
+#define STEPAHEAD_PICTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { /* kinds of failure; equal to the constants in cgo.go */
+  SA_OK = 0,
+  SA_DECODE = 1,
+  SA_TRUNCATED = 2,
+  SA_UNSUPPORTED = 3,
+  SA_LIMIT = 4
+};
+
+typedef struct {
+  int32_t kind;
+  char text[236];
+} sa_error;
+
+typedef struct {
+  int64_t max_memory; /* bytes the decoder may hold */
+  int32_t max_scans;  /* JPEG only */
+} sa_limits;
+
+typedef struct {
+  int32_t width, height;
+} sa_header;
+
+typedef struct {
+  int32_t x, y, w, h;
+} sa_box;
+
+typedef struct sa_picture sa_picture;
+
+struct sa_picture {
+  /* begin makes ready to deliver the rows of box, which lies inside the picture. It sets
+     row_bytes, what a row given to next must hold, and lead, where in it the box begins. */
+  int (*begin)(sa_picture *, const uint8_t *in, size_t n, sa_box box);
+  /* next writes the following rows, at most count, and returns how many; negative on failure.
+     After the last row of the box it also checks the rest of the stream as far as the format does. */
+  int (*next)(sa_picture *, const uint8_t *in, size_t n, uint8_t *const *rows, int count);
+  void (*close)(sa_picture *);
+  sa_header header;
+  size_t row_bytes, lead;
+  int32_t warnings; /* faults that the decoder passed over, as Pillow does */
+  sa_error error;
+};
+
+sa_picture *sa_jpeg_open(const uint8_t *in, size_t n, const sa_limits *, sa_error *);
+sa_picture *sa_png_open(const uint8_t *in, size_t n, const sa_limits *, sa_error *);
+/* sa_raw_open reads finished pixels, 3 bytes each, rows without gaps. */
+sa_picture *sa_raw_open(int32_t width, int32_t height, sa_error *);
+
+/* sa_fail records a failure, keeping the first one, and returns -1. */
+int sa_fail(sa_error *, int kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

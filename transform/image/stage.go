@@ -1,0 +1,155 @@
+package image
+
+import (
+	"fmt"
+
+	"github.com/stepahead-io/stepahead/transform"
+)
+
+// stage is a piece of a plan that one pass over a picture executes: take a box, resize it, cut a
+// window out of the result, lay it on a black ground, mirror all. Each part may be without effect.
+type stage struct {
+	crop       transform.Box // of the input, inside it
+	w, h       int           // what crop is resized to
+	version    int           // of the order of passes
+	resized    bool
+	window     transform.Box // of the resized picture, inside it
+	outW, outH int
+	atX, atY   int // where the window lies in the output
+	padded     bool
+	mirror     bool
+}
+
+func newStage(width, height int) *stage {
+	whole := transform.Box{W: width, H: height}
+	return &stage{crop: whole, w: width, h: height, window: whole, outW: width, outH: height}
+}
+
+// stagesOf packs steps into as few stages as possible.
+func stagesOf(width, height int, steps []transform.Step) ([]*stage, error) {
+	s := newStage(width, height)
+	stages := []*stage{s}
+	for _, step := range steps {
+		fits, err := s.add(step)
+		if err == nil && !fits {
+			s = newStage(s.outW, s.outH)
+			stages = append(stages, s)
+			_, err = s.add(step)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return stages, nil
+}
+
+// add puts a step at the end of the stage; false means that it needs a stage of its own.
+func (s *stage) add(step transform.Step) (bool, error) {
+	switch step.Kind {
+	case transform.StepFlip:
+		s.mirror = !s.mirror
+		s.atX = s.outW - s.atX - s.window.W
+		return true, nil
+	case transform.StepCrop:
+		if s.padded || s.mirror {
+			return false, nil
+		}
+		return true, s.cut(step)
+	case transform.StepResize:
+		if s.resized || s.padded || s.mirror {
+			return false, nil
+		}
+		return true, s.scale(step)
+	}
+	return false, bad(step, "unknown step %q", step.Kind)
+}
+
+func (s *stage) cut(step transform.Step) error {
+	b := step.Box
+	x0, y0 := max(b.X, 0), max(b.Y, 0)
+	x1, y1 := min(b.X+b.W, s.window.W), min(b.Y+b.H, s.window.H)
+	if x0 >= x1 || y0 >= y1 {
+		return bad(step, "box %+v lies outside the %d x %d picture", b, s.window.W, s.window.H)
+	}
+	s.outW, s.outH, s.atX, s.atY = b.W, b.H, x0-b.X, y0-b.Y
+	s.padded = b.W != x1-x0 || b.H != y1-y0
+	if s.resized {
+		s.window = transform.Box{X: s.window.X + x0, Y: s.window.Y + y0, W: x1 - x0, H: y1 - y0}
+		return nil
+	}
+	s.crop = transform.Box{X: s.crop.X + x0, Y: s.crop.Y + y0, W: x1 - x0, H: y1 - y0}
+	s.window = transform.Box{W: s.crop.W, H: s.crop.H}
+	s.w, s.h = s.crop.W, s.crop.H
+	return nil
+}
+
+func (s *stage) scale(step transform.Step) error {
+	if step.Width < 1 || step.Height < 1 {
+		return bad(step, "resize to %d x %d", step.Width, step.Height)
+	}
+	if step.Version != 1 && step.Version != 2 {
+		return bad(step, "order of passes %d: use 1 or 2", step.Version)
+	}
+	s.resized, s.version, s.w, s.h = true, step.Version, step.Width, step.Height
+	s.window = transform.Box{W: s.w, H: s.h}
+	s.outW, s.outH = s.w, s.h
+	return nil
+}
+
+func bad(step transform.Step, detail string, args ...any) error {
+	return &transform.Error{Kind: transform.KindPlan, Op: fmt.Sprintf("op %d", step.Op), Detail: fmt.Sprintf(detail, args...)}
+}
+
+// bytes returns the size of the stage's result.
+func (s *stage) bytes() int64 { return int64(s.outW) * int64(s.outH) * channels }
+
+// verticalFirst reports whether the vertical pass comes first. The intermediate picture is rounded to
+// 8 bits, so the order shows.
+func (s *stage) verticalFirst() bool {
+	lost := s.crop.H - s.h
+	return s.version == 2 && lost > 0 && lost > 2*(s.crop.W-s.w)
+}
+
+// tables is what the C side needs to run a stage: the part of the picture that the result depends on,
+// and the coefficients relative to it. A pass that changes nothing has count 0.
+type tables struct {
+	source               transform.Box
+	horizontal, vertical axis
+	index                []int32
+	coef                 []int16
+}
+
+func (s *stage) tables() tables {
+	k := bilinear()
+	t := tables{source: s.crop}
+	t.horizontal, t.source.X, t.source.W = k.pass(s.crop.X, s.crop.W, s.w, s.window.X, s.window.W, channels)
+	t.vertical, t.source.Y, t.source.H = k.pass(s.crop.Y, s.crop.H, s.h, s.window.Y, s.window.H, 1)
+	if s.mirror {
+		t.horizontal.mirror()
+	}
+	t.horizontal.pad(4)
+	for _, a := range []axis{t.horizontal, t.vertical} {
+		t.index = append(append(t.index, a.first...), a.pairs...)
+		t.coef = append(t.coef, a.coef...)
+	}
+	return t
+}
+
+// pass returns the coefficients that make outputs [from, from+count) of m out of the n inputs at
+// origin, and the inputs that they need. Positions are in units, relative to the first of those.
+func (k kernel) pass(origin, n, m, from, count, unit int) (a axis, at, length int) {
+	if n == m {
+		return axis{}, origin + from, count
+	}
+	a = k.axisOf(n, m, from, from+count)
+	lo, hi := a.span(n)
+	a.shift(lo, unit)
+	return a, origin + lo, hi - lo
+}
+
+// tableBytes bounds the memory of tables, before it is taken.
+func (s *stage) tableBytes() int64 {
+	k := bilinear()
+	taps := func(n, m, count int) int64 { return int64(count+4) * int64(k.mostTaps(n, m)+9) * 4 }
+	return 2 * (taps(s.crop.W, s.w, s.window.W) + taps(s.crop.H, s.h, s.window.H))
+}

@@ -1,0 +1,31 @@
+/* One stage of a plan: a region of a picture, resampled and placed in a result. Rows flow from the
+   decoder through the passes as they come, so that they are still in the cache. */
+#ifndef STEPAHEAD_STAGE_H
+#define STEPAHEAD_STAGE_H
+
+#include "picture.h"
+
+/* Sizes are in pixels. A pass with count 0 is left out. */
+typedef struct {
+  sa_box box;                                   /* what is read of the picture */
+  int32_t horizontal_count, horizontal_stride;  /* outputs (a multiple of 4), pairs each */
+  int32_t vertical_count, vertical_stride;      /* outputs, pairs each */
+  int32_t vertical_first;                       /* the order of the two passes */
+  int32_t mirror;                               /* reverse the finished rows */
+  int32_t made_w, made_h;                       /* what the passes make of box */
+  int32_t at_x, at_y, out_w, out_h;             /* where it lies in the result; around it is zero */
+  int32_t variant;                              /* of the kernels */
+  int64_t max_memory;
+} sa_stage;
+
+/* sa_open reads the header of a picture in the format (SA_JPEG, SA_PNG). */
+enum { SA_JPEG = 1, SA_PNG = 2 };
+sa_picture *sa_open(int32_t format, const uint8_t *in, size_t n, sa_limits, sa_error *);
+void sa_close(sa_picture *);
+
+/* sa_run executes a stage. index holds, for the horizontal pass and then for the vertical one, the
+   first source byte or row of each output and then its number of pairs; coef holds the pairs in
+   the same order. out has room for 3 * out_w * out_h bytes. It returns 0, or -1 and picture->error. */
+int sa_run(sa_picture *, const uint8_t *in, size_t n, const sa_stage *, const int32_t *index, const int16_t *coef, uint8_t *out);
+
+#endif
