@@ -19,13 +19,9 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
-const (
-	// readParallel bounds the blocks that one call reads at a time; it is the number of requests in
-	// flight that keeps a cluster of ordinary nodes busy.
-	readParallel = 8
-	// paceBytes is the piece in which concurrent reads take turns on a node's link.
-	paceBytes = 256 << 10
-)
+// readParallel bounds the blocks that one call reads at a time; it is the number of requests in flight that
+// keeps a cluster of ordinary nodes busy.
+const readParallel = 8
 
 // file is a store.File on an open descriptor, which pins the content even when the name goes away.
 type file struct {
@@ -216,14 +212,14 @@ func (f *file) fromNode(ctx context.Context, node int, q request) error {
 // transfer reads one range, at the pace of the node's link.
 func (s *Store) transfer(ctx context.Context, node int, src io.ReaderAt, p store.Range) error {
 	for len(p.Buf) > 0 {
-		piece := p.Buf[:min(len(p.Buf), paceBytes)]
-		if s.topology.Nodes[node].BandwidthBytesPerS > 0 {
-			wait := s.links[node].Reserve(s.clock.Now(), int64(len(piece)))
+		piece := p.Buf[:min(int64(len(p.Buf)), s.links[node].Piece())]
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if wait := s.links[node].Reserve(s.clock.Now(), int64(len(piece))); wait > 0 {
 			if err := s.clock.Sleep(ctx, wait); err != nil {
 				return err
 			}
-		} else if err := ctx.Err(); err != nil {
-			return err
 		}
 		if n, err := src.ReadAt(piece, p.Off); n < len(piece) {
 			return err

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"context"
+	"errors"
+)
+
+// operation names a call in metrics, faults and errors. The set is closed.
+type operation int
+
+const (
+	opOpen operation = iota
+	opStat
+	opList
+	opCreate
+	opWrite
+	opClose // of a Writer
+	opRename
+	opRemove
+	opLocate
+	opRead
+	opReplicate
+	operations // how many there are
+)
+
+var operationNames = [operations]string{
+	"open", "stat", "list", "create", "write", "close", "rename", "remove", "locate", "read", "replicate",
+}
+
+func (o operation) String() string { return operationNames[o] }
+
+// call is one call that passes through a decorator.
+type call struct {
+	op     operation
+	name   string
+	node   string  // the replica asked for, empty if any will do
+	ranges []Range // of a read
+	data   []byte  // of a write
+}
+
+// bytes is the payload that the call moves.
+func (c *call) bytes() int64 {
+	n := int64(len(c.data))
+	for _, r := range c.ranges {
+		n += int64(len(r.Buf))
+	}
+	return n
+}
+
+// hook surrounds a call: do performs it, and may be called several times or not at all.
+type hook func(ctx context.Context, c *call, do func() error) error
+
+// hooked is what every decorator is: all calls of a store, its files and its writers go through one hook.
+// It offers every optional interface and answers for those that the inner store lacks.
+type hooked struct {
+	inner  Store
+	around hook
+	// hidesLocal: LocalPath would go around the hook's work, so there is none.
+	hidesLocal bool
+}
+
+var (
+	_ Localizer     = (*hooked)(nil)
+	_ BlockSizer    = (*hooked)(nil)
+	_ Replicator    = (*hooked)(nil)
+	_ ReplicaReader = (*hookedFile)(nil)
+)
+
+func (h *hooked) Open(ctx context.Context, name string) (File, error) {
+	var f File
+	err := h.around(ctx, &call{op: opOpen, name: name}, func() (err error) {
+		f, err = h.inner.Open(ctx, name)
+		return err
+	})
+	if err != nil {
+		if f != nil { // the hook failed the call after it had succeeded
+			f.Close()
+		}
+		return nil, err
+	}
+	return &hookedFile{File: f, h: h, name: name}, nil
+}
+
+func (h *hooked) Stat(ctx context.Context, name string) (info Info, err error) {
+	err = h.around(ctx, &call{op: opStat, name: name}, func() (err error) {
+		info, err = h.inner.Stat(ctx, name)
+		return err
+	})
+	return info, err
+}
+
+func (h *hooked) List(ctx context.Context, dir string) (infos []Info, err error) {
+	err = h.around(ctx, &call{op: opList, name: dir}, func() (err error) {
+		infos, err = h.inner.List(ctx, dir)
+		return err
+	})
+	return infos, err
+}
+
+func (h *hooked) Create(ctx context.Context, name string) (Writer, error) {
+	var w Writer
+	err := h.around(ctx, &call{op: opCreate, name: name}, func() (err error) {
+		w, err = h.inner.Create(ctx, name)
+		return err
+	})
+	if err != nil {
+		if w != nil {
+			w.Abort()
+		}
+		return nil, err
+	}
+	return &hookedWriter{Writer: w, h: h, ctx: ctx, name: name}, nil
+}
+
+func (h *hooked) Rename(ctx context.Context, from, to string) error {
+	return h.around(ctx, &call{op: opRename, name: from}, func() error { return h.inner.Rename(ctx, from, to) })
+}
+
+func (h *hooked) Remove(ctx context.Context, name string) error {
+	return h.around(ctx, &call{op: opRemove, name: name}, func() error { return h.inner.Remove(ctx, name) })
+}
+
+func (h *hooked) Locate(ctx context.Context, name string, off, n int64) (rows []Replica, err error) {
+	err = h.around(ctx, &call{op: opLocate, name: name}, func() (err error) {
+		rows, err = h.inner.Locate(ctx, name, off, n)
+		return err
+	})
+	return rows, err
+}
+
+func (h *hooked) SetReplication(ctx context.Context, name string, n int) error {
+	r, ok := h.inner.(Replicator)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return h.around(ctx, &call{op: opReplicate, name: name}, func() error { return r.SetReplication(ctx, name, n) })
+}
+
+func (h *hooked) BlockSize() int64 {
+	if b, ok := h.inner.(BlockSizer); ok {
+		return b.BlockSize()
+	}
+	return 0
+}
+
+func (h *hooked) LocalPath(name string) (string, bool) {
+	if l, ok := h.inner.(Localizer); ok && !h.hidesLocal {
+		return l.LocalPath(name)
+	}
+	return "", false
+}
+
+type hookedFile struct {
+	File
+	h    *hooked
+	name string
+}
+
+func (f *hookedFile) ReadRanges(ctx context.Context, r []Range) error {
+	return f.h.around(ctx, &call{op: opRead, name: f.name, ranges: r}, func() error { return f.File.ReadRanges(ctx, r) })
+}
+
+func (f *hookedFile) ReadReplica(ctx context.Context, node string, r []Range) error {
+	inner, ok := f.File.(ReplicaReader)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	c := &call{op: opRead, name: f.name, node: node, ranges: r}
+	return f.h.around(ctx, c, func() error { return inner.ReadReplica(ctx, node, r) })
+}
+
+// hookedWriter runs the hook around Write and Close. Abort has none: giving up must always work.
+type hookedWriter struct {
+	Writer
+	h    *hooked
+	ctx  context.Context // of Create
+	name string
+}
+
+func (w *hookedWriter) Write(p []byte) (n int, err error) {
+	c := &call{op: opWrite, name: w.name, data: p}
+	err = w.h.around(w.ctx, c, func() (err error) {
+		n, err = w.Writer.Write(c.data) // the hook may have cut it
+		return err
+	})
+	return n, err
+}
+
+func (w *hookedWriter) Close() error {
+	err := w.h.around(w.ctx, &call{op: opClose, name: w.name}, w.Writer.Close)
+	if err != nil {
+		w.Abort() // no-op if the inner Close has failed by itself
+	}
+	return err
+}
