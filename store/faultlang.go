@@ -82,7 +82,9 @@ func (p *faultParser) word() (string, error) {
 	return word, nil
 }
 
-func special(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`,()#=;\\", r) || r < ' ' || r == 0xfffd }
+func special(r rune) bool {
+	return strings.ContainsRune(" \t\r\n\"'`,()#=;\\", r) || r < ' ' || r == 0xfffd
+}
 
 func (p *faultParser) fault() (Fault, error) {
 	kind, err := p.word()
