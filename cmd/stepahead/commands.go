@@ -4,5 +4,7 @@ import "github.com/spf13/cobra"
 
 // commands lists every subcommand; each lives in the file of its name.
 func commands() []*cobra.Command {
-	return []*cobra.Command{}
+	return []*cobra.Command{
+		newTokenCommand(),
+	}
 }

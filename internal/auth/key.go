@@ -96,7 +96,8 @@ func (k Keyring) First() (Key, bool) {
 	return k.keys[0], true
 }
 
-func (k Keyring) find(id string) (Key, bool) {
+// Key returns the key of an id; false if there is none.
+func (k Keyring) Key(id string) (Key, bool) {
 	if i := slices.IndexFunc(k.keys, func(key Key) bool { return key.ID == id }); i >= 0 {
 		return k.keys[i], true
 	}
@@ -186,8 +187,14 @@ func parseKey(line string) (Key, error) {
 	return NewKey(id, secret)
 }
 
+var hexDigits = regexp.MustCompile(`^[0-9A-Fa-f]+$`)
+
 func decodeSecret(text string) ([]byte, error) {
-	if b, err := hex.DecodeString(text); err == nil {
+	if hexDigits.MatchString(text) { // by chance a base64 secret is so with p < 1e-18
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			return nil, errors.New("the secret has an odd number of hex digits")
+		}
 		return b, nil
 	}
 	text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
@@ -224,5 +231,9 @@ func writeNew(file string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	return os.Link(f.Name(), file)
+	err = os.Link(f.Name(), file)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s: %w: it is left alone; to rotate keys, add a line to it", file, fs.ErrExist)
+	}
+	return err
 }

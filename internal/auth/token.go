@@ -76,7 +76,7 @@ func Verify(keys Keyring, token string, now time.Time) (Claims, error) {
 	if err != nil {
 		return Claims{}, fmt.Errorf("auth.Verify: %w", err)
 	}
-	key, ok := keys.find(c.KeyID)
+	key, ok := keys.Key(c.KeyID)
 	if !ok {
 		return Claims{}, fmt.Errorf("auth.Verify: %w: no key %q here: add it to the key file or mint a new token", ErrSignature, c.KeyID)
 	}
