@@ -87,7 +87,7 @@ class GoBuild(build_ext):
 setup(
     packages=find_packages("pybind/python", include=["stepahead", "stepahead.*"]),
     package_dir={"": "pybind/python"},
-    package_data={"stepahead": ["py.typed", "*.pyi"]},
+    package_data={"stepahead": ["py.typed", "_native/*.pyi"]},
     ext_modules=[Extension("stepahead._native._pybind", [])],
     cmdclass={"build_ext": GoBuild},
 )

@@ -75,6 +75,11 @@ def undefined_symbols(library: pathlib.Path) -> list[tuple[str, str]]:
     return symbols
 
 
+def version_block(version: str, symbols: set[tuple[str, str]]) -> str:
+    names = " ".join(f"{name};" for name, of in sorted(symbols) if of == version)
+    return f"{version} {{ global: {names} }};\n"
+
+
 def compile_stub(soname: str, symbols: set[tuple[str, str]], target: pathlib.Path) -> None:
     body = [SPECIAL.get(name, f"int {name}(void) {{ return {NO_DEVICE}; }}") for name, _ in sorted(symbols)]
     body.append("int stepahead_stub_marker;")
@@ -86,9 +91,7 @@ def compile_stub(soname: str, symbols: set[tuple[str, str]], target: pathlib.Pat
         command.append("-Wl,-soname," + soname)
         if versions:
             script = pathlib.Path(folder, "versions.map")
-            script.write_text("".join(
-                "%s { global: %s };\n" % (v, " ".join(f"{n};" for n, w in sorted(symbols) if w == v)) for v in versions
-            ))
+            script.write_text("".join(version_block(version, symbols) for version in versions))
             command.append(f"-Wl,--version-script={script}")
         subprocess.run(command, check=True)
 

@@ -1,1 +1,47 @@
-"""stepahead."""
+"""stepahead: a dataloader that tells storage what the next training steps need.
+
+>>> import stepahead
+>>> from stepahead import transforms as T
+>>> plan = T.Compose([T.DecodeImage(), T.RandomResizedCrop(224), T.RandomHorizontalFlip()])
+>>> loader = stepahead.DataLoader("photos", global_batch=64, transform=plan, seed=7)  # doctest: +SKIP
+>>> for batch in loader:  # doctest: +SKIP
+...     train(batch["image"], batch["label"])
+
+Importing this package loads no Go: the native module loads when the first loader is made, in the
+process that makes it.
+"""
+
+from stepahead import transforms
+from stepahead._errors import (
+    BadSampleError,
+    ClosedError,
+    DatasetError,
+    ForkError,
+    IdentityError,
+    InternalError,
+    OptionError,
+    PlanError,
+    StepaheadError,
+    StoreError,
+    WorkerError,
+)
+from stepahead._loader import Batch, DataLoader
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BadSampleError",
+    "Batch",
+    "ClosedError",
+    "DataLoader",
+    "DatasetError",
+    "ForkError",
+    "IdentityError",
+    "InternalError",
+    "OptionError",
+    "PlanError",
+    "StepaheadError",
+    "StoreError",
+    "WorkerError",
+    "transforms",
+]

@@ -1,0 +1,70 @@
+# Two commands do everything: `make demo` and `make test`. `make help` lists the rest.
+
+# Where tests find real files; the only path outside the repository.
+STEPAHEAD_TESTDATA ?= $(wildcard ../shared/data)
+ifneq ($(STEPAHEAD_TESTDATA),)
+export STEPAHEAD_TESTDATA := $(abspath $(STEPAHEAD_TESTDATA))
+endif
+
+PYTHON ?= python3
+export PYTHON
+VENV := .venv
+PY := $(VENV)/bin/python
+GO_TEST := go test -race -timeout 15m
+PROGRAMS := stepahead stepahead-agent stepahead-worker
+# Everything that the wheel is made of.
+SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build wheel test test-go test-python lint soak bench demo generate clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: ## install system libraries and the local Python environment (quick when nothing is missing)
+	@internal/setup/system.sh
+	@internal/setup/python.sh
+
+build: setup ## build the programs into bin/
+	@go build -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+
+wheel: setup build/wheel.stamp ## build the wheel and install it into .venv
+
+build/wheel.stamp: $(SOURCES) | setup
+	@echo "wheel: building"
+	@rm -rf build/lib* build/bdist* build/temp* build/wheel && mkdir -p build/wheel
+	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/wheel .
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheel/*.whl
+	@touch $@
+
+test: setup lint test-go test-python ## everything that CI runs
+
+test-go: build
+	$(GO_TEST) ./...
+
+test-python: build wheel
+	$(PY) -m pytest
+
+lint: setup wheel ## gofmt, go vet, staticcheck, ruff, mypy, generated code
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+	internal/protogen/generate.sh --check
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+soak: build wheel ## the long tests: fuzzing, kill series, leaks (at most 60 minutes)
+	internal/setup/soak.sh
+
+bench: build wheel ## the benchmarks with their bars, each met or missed
+	$(PY) benchmarks/run.py
+
+demo: build wheel ## train on real photographs with agents off, on, killed, and resumed (about 5 minutes)
+	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)")
+
+generate: setup ## regenerate committed code
+	internal/protogen/generate.sh
+
+clean: ## remove what the targets above made, but not .venv
+	rm -rf bin build demo wheelhouse *.egg-info pybind/python/*.egg-info

@@ -1,0 +1,171 @@
+"""Train on photographs with agents off, on, one killed, and resumed with more ranks; prove that the bytes are the same.
+
+`make demo` runs this. DATA=folder takes your own photographs, class folders as labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import shutil
+import sys
+import time
+
+import photos
+import report
+from processes import ROOT, Agents, Training, stepahead
+from report import Run
+
+NODES = ["dn1", "dn2", "dn3"]
+KILLED = "dn2"
+STEPS = 140
+KILL_AT, RESTART_AT = 45, 80
+STOP_AT = 70
+STEP_SECONDS = 0.25
+RECOVERED = range(STEPS - 25, STEPS)
+
+
+class Demo:
+    """The folder of one demo and what is needed to train in it."""
+
+    def __init__(self, folder: pathlib.Path, data: pathlib.Path | None) -> None:
+        self.folder = folder
+        self.store = folder / "store"
+        self.dataset = self.store / "photos"
+        self.key = folder / "agents.key"
+        self.data = data
+        self.started = time.monotonic()
+
+    def say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self.started:5.0f} s] {text}", flush=True)
+
+    def prepare(self) -> None:
+        """Photographs, a store of three simulated nodes, the packed dataset, a key and a token."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        (self.store / ".stepahead").mkdir(parents=True)
+        source = self.data or self.folder / "photos"
+        if self.data is None:
+            made = photos.make(source, cuts_each=36)
+            self.say(
+                f"cut {made} JPEG files from {sum(map(len, photos.SOURCES.values()))} photographs of PyPI packages"
+            )
+        nodes = [
+            {"name": n, "rack": f"/rack{i}", "latency_us": 2000, "bandwidth_bytes_per_s": 200_000_000}
+            for i, n in enumerate(NODES)
+        ]
+        topology = {"nodes": nodes, "block_size": 1 << 20, "replication": 2}
+        (self.store / ".stepahead" / "store.json").write_text(json.dumps(topology, indent=1))
+        stepahead("pack", str(source), "-o", str(self.dataset))
+        self.classes = len(json.loads((self.dataset / "dataset.json").read_text()).get("classes", []))
+        self.say(
+            f"packed {source} into {self.dataset}, in blocks of 1 MiB on {len(NODES)} simulated nodes, 2 replicas each"
+        )
+        stepahead("token", "keygen", "--key", str(self.key))
+        mint = [
+            "token",
+            "mint",
+            "--key",
+            str(self.key),
+            "--job",
+            "demo",
+            "--user",
+            "demo",
+            "--root",
+            "/",
+            "--rights",
+            "fetch,hint",
+            "--ttl",
+            "1h",
+        ]
+        self.token = stepahead(*mint).strip()
+
+    def train(
+        self, name: str, ranks: int, *arguments: str, on_step=lambda step: None, agents: bool = False
+    ) -> Training:
+        fixed = ["--step-seconds", str(STEP_SECONDS), "--classes", str(self.classes), "--workers", "1"]
+        if agents:
+            fixed += ["--agents", "auto", "--job", "demo"]
+        training = Training(self.folder / name, self.dataset, ranks, *fixed, *arguments)
+        training.run({"STEPAHEAD_TOKEN": self.token}, on_step)
+        return training
+
+    def agents(self) -> Agents:
+        return Agents(self.store, NODES, self.key, self.folder)
+
+    def run_killed(self) -> Run:
+        """Agents on; one is killed in mid-run and restarted later."""
+        with self.agents() as agents:
+
+            def on_step(step: int) -> None:
+                if step == KILL_AT:
+                    agents.kill(KILLED)
+                    self.say(f"  step {step}: killed the agent of {KILLED} (kill -9)")
+                if step == RESTART_AT:
+                    agents.start(KILLED)
+                    self.say(f"  step {step}: restarted it")
+
+            segment = self.train("run3", 2, "--steps", str(STEPS), agents=True, on_step=on_step)
+        return Run("3 one agent killed", [segment], killed=(KILL_AT, RESTART_AT))
+
+    def run_resumed(self) -> Run:
+        """Agents on; stopped half-way, resumed with twice the ranks."""
+        checkpoint = str(self.folder / "checkpoint")
+        with self.agents():
+            first = self.train("run4a", 2, "--steps", str(STOP_AT), "--save", checkpoint, agents=True)
+            self.say(f"  stopped after step {STOP_AT - 1}; resuming with 4 ranks")
+            rest = ["--steps", str(STEPS), "--resume", checkpoint, "--resume-step", str(STOP_AT)]
+            second = self.train("run4b", 4, *rest, agents=True)
+        return Run("4 resumed, 4 ranks", [first, second])
+
+    def runs(self) -> tuple[Run, list[Run]]:
+        self.say("measuring training alone, from batches in memory")
+        memory = Run("from memory", [self.train("memory", 2, "--from-memory", "--steps", "60", "--seconds", "14")])
+        self.say(f"run 1 of 4: agents off, 2 ranks, {STEPS} steps")
+        off = Run("1 agents off", [self.train("run1", 2, "--steps", str(STEPS))])
+        self.say("run 2 of 4: agents on")
+        with self.agents():
+            on = Run("2 agents on", [self.train("run2", 2, "--steps", str(STEPS), agents=True)])
+        self.say("run 3 of 4: agents on, one is killed")
+        killed = self.run_killed()
+        self.say("run 4 of 4: agents on, stopped and resumed")
+        return memory, [off, on, killed, self.run_resumed()]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--data", type=pathlib.Path, help="a folder of photographs, class folders as labels")
+    parser.add_argument(
+        "--folder", type=pathlib.Path, default=ROOT / "demo", help="where everything is written (default demo/)"
+    )
+    args = parser.parse_args()
+    demo = Demo(args.folder, args.data)
+    demo.prepare()
+    memory, runs = demo.runs()
+    for run in [memory, *runs]:
+        run.read()
+    for run in runs:
+        run.digest = stepahead("digest", *(str(p) for s in run.segments for p in s.records())).split()[0]
+    return conclude(memory, runs, args.folder / "load-time.png")
+
+
+def conclude(memory: Run, runs: list[Run], path: pathlib.Path) -> int:
+    """Print the table, the digests and the verdict, draw the picture; returns the exit code."""
+    print()
+    print(f"{len(NODES)} agents; the other load of their nodes is simulated: a steady 25 % of the CPU.")
+    print(f"A step lasts {1e3 * STEP_SECONDS:.0f} ms: the trainer sleeps after its CPU work, as if on an accelerator.")
+    print(report.table(runs, memory))
+    for run in runs:
+        print(f"proof digest, run {run.name}: {run.digest}")
+    report.picture(runs, path)
+    print(f"picture: {path}")
+    same = len({run.digest for run in runs}) == 1
+    print(f"same bytes: {'yes' if same else 'no'}")
+    failed = report.verdict(*runs, memory, dead=KILLED, recovered=RECOVERED)
+    for what in failed:
+        print(f"does not hold: {what}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

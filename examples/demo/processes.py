@@ -1,0 +1,113 @@
+"""The processes of the demo: agents beside simulated storage nodes, and training runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = ROOT / "bin"
+TRAIN = ROOT / "examples" / "train_fsdp.py"
+
+
+def stepahead(*arguments: str) -> str:
+    """Run the command stepahead and return what it prints."""
+    result = subprocess.run([BIN / "stepahead", *arguments], check=True, capture_output=True, text=True)
+    return result.stdout
+
+
+class Agents:
+    """One agent for each node of a simulated store."""
+
+    def __init__(self, store: pathlib.Path, nodes: list[str], key: pathlib.Path, logs: pathlib.Path) -> None:
+        self.store, self.nodes, self.key, self.logs = store, nodes, key, logs
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Agents:
+        for node in self.nodes:
+            self.start(node)
+        registered = self.store / ".stepahead" / "agents"
+        wait(lambda: all((registered / f"{node}.json").exists() for node in self.nodes), 20, "agents to register")
+        return self
+
+    def start(self, node: str) -> None:
+        """Start the agent of a node, whose other work is simulated: a steady 25 % of its CPUs."""
+        command = [BIN / "stepahead-agent", "--store", self.store, "--node", node, "--key", self.key]
+        command += ["--worker", BIN / "stepahead-worker", "--workers", "1", "--load", "25%", "--dwell", "1s"]
+        with open(self.logs / f"agent-{node}.log", "ab") as log:
+            self.running[node] = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)
+
+    def kill(self, node: str) -> None:
+        """kill -9: no good-bye, its registration stays behind."""
+        self.running[node].kill()
+        self.running[node].wait()
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.running.values():
+            process.terminate()
+        for process in self.running.values():
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+class Training:
+    """One start of the training script with some ranks, and the files that it leaves."""
+
+    def __init__(self, folder: pathlib.Path, dataset: pathlib.Path, ranks: int, *arguments: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.ranks = folder, ranks
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+        command += [str(TRAIN), str(dataset), "--log", str(folder / "log"), "--stats", str(folder / "stats")]
+        self.command = [*command, "--record", str(folder / "record"), *arguments]
+
+    def run(self, environment: dict[str, str], on_step: Callable[[int], None] = lambda step: None) -> None:
+        """Run to the end, telling `on_step` of each step that rank 0 finished. Raises RuntimeError with the output's end."""
+        output = self.folder / "output.txt"
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", **environment}
+        with open(output, "wb") as log:
+            process = subprocess.Popen(self.command, stdout=log, stderr=log, env=env, start_new_session=True)
+        try:
+            for step in follow_steps(self.folder / "log.rank0", lambda: process.poll() is None):
+                on_step(step)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
+        finally:
+            process.wait()
+        if process.returncode != 0:
+            tail = output.read_text(errors="replace")[-3000:]
+            raise RuntimeError(f"training failed with exit code {process.returncode}; the end of {output}:\n{tail}")
+
+    def records(self) -> list[pathlib.Path]:
+        return sorted(self.folder.glob("record.rank*"))
+
+
+def follow_steps(log: pathlib.Path, running: Callable[[], bool]) -> Iterator[int]:
+    """The steps in a log as they are written, until the process that writes them has ended."""
+    position = 0
+    while True:
+        alive = running()
+        text = log.read_text() if log.exists() else ""
+        end = text.rfind("\n") + 1
+        for line in text[position:end].splitlines():
+            yield json.loads(line)["step"]
+        position = max(position, end)
+        if not alive:
+            return
+        time.sleep(0.05)
+
+
+def wait(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(0.05)

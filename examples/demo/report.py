@@ -1,0 +1,182 @@
+"""What the runs of the demo showed: numbers, table, picture and verdict."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from processes import Training
+
+# Steps at the start of a run that are left out of times and shares: caches fill, and with agents
+# the first window is asked for before it can be ready.
+WARM_UP = 20
+
+
+def lines(path: pathlib.Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@dataclass
+class Run:
+    """One row of the table: all segments of a run, read from what its ranks wrote."""
+
+    name: str
+    segments: list[Training]
+    killed: tuple[int, int] | None = None
+    digest: str = ""
+    log: list[dict[str, Any]] = field(default_factory=list)
+    stats: list[dict[str, Any]] = field(default_factory=list)
+
+    def read(self) -> Run:
+        for number, segment in enumerate(self.segments):
+            for rank in range(segment.ranks):
+                extra = {"rank": rank, "segment": number, "first": self.first(segment)}
+                self.log += [line | extra for line in lines(segment.folder / f"log.rank{rank}")]
+                self.stats += [line | extra for line in lines(segment.folder / f"stats.rank{rank}")]
+        return self
+
+    @staticmethod
+    def first(segment: Training) -> int:
+        return lines(segment.folder / "log.rank0")[0]["step"]
+
+    def warm(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [row for row in rows if row["step"] >= row["first"] + WARM_UP]
+
+    def times(self, key: str) -> np.ndarray:
+        return np.array([row[key] for row in self.warm(self.log)])
+
+    def prepared_share(self, steps: range | None = None) -> float:
+        """Prepared images of all, after the warm-up or in some steps."""
+        rows = self.warm(self.stats) if steps is None else [row for row in self.stats if row["step"] in steps]
+        prepared = sum(row["prepared"] for row in rows)
+        return prepared / max(1, prepared + sum(row["raw"] + row["local"] for row in rows))
+
+    def prepared(self) -> int:
+        return sum(row["prepared"] for row in self.stats)
+
+    def reasons(self) -> Counter[str]:
+        return _summed(row.get("by_reason", {}) for row in self.stats)
+
+    def reasons_of(self, node: str) -> Counter[str]:
+        return _summed(row.get("by_node", {}).get(node, {}) for row in self.stats)
+
+    def lead_seconds(self) -> float:
+        leads = [row["lead_seconds"] for row in self.warm(self.stats) if row["prepared"]]
+        return float(np.median(leads)) if leads else float("nan")
+
+    def cpu_per_step(self, key: str) -> float:
+        """Seconds a step of a counter in the log, summed over ranks, in the first segment after its warm-up."""
+        total = 0.0
+        for rank in range(self.segments[0].ranks):
+            rows = [row for row in self.warm(self.log) if row["rank"] == rank and row["segment"] == 0]
+            total += (rows[-1][key] - rows[0][key]) / (rows[-1]["step"] - rows[0]["step"])
+        return total
+
+
+def _summed(counts: Any) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return total
+
+
+def loading_cpu(run: Run, from_memory: Run) -> float:
+    """Trainer-side CPU seconds a step for loading: the workers, and what the ranks need beyond training itself."""
+    return run.cpu_per_step("worker_cpu") + run.cpu_per_step("process_cpu") - from_memory.cpu_per_step("process_cpu")
+
+
+def table(runs: list[Run], from_memory: Run) -> str:
+    head = [
+        "run",
+        "step",
+        "wait for data p50 / p99",
+        "loading CPU a step",
+        "prepared",
+        "lead time",
+        "not prepared, by reason",
+    ]
+    rows = [head]
+    for run in runs:
+        waits = 1e3 * run.times("load_seconds")
+        reasons = ", ".join(f"{reason} {n}" for reason, n in run.reasons().most_common()) or "-"
+        lead = run.lead_seconds()
+        rows.append(
+            [
+                run.name,
+                f"{1e3 * np.median(run.times('seconds')):.0f} ms",
+                f"{np.median(waits):.1f} / {np.percentile(waits, 99):.1f} ms",
+                f"{1e3 * loading_cpu(run, from_memory):.0f} ms",
+                f"{100 * run.prepared_share():.1f} %",
+                f"{lead:.1f} s" if run.prepared() else "-",
+                reasons,
+            ]
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([text[0], "-" * max(map(len, text)), *text[1:]])
+
+
+def verdict(off: Run, on: Run, killed: Run, resumed: Run, from_memory: Run, dead: str, recovered: range) -> list[str]:
+    """What of the demo's claims does not hold; empty when all do."""
+    runs = [off, on, killed, resumed]
+    ratio = loading_cpu(on, from_memory) / loading_cpu(off, from_memory)
+    claims = [
+        (len({run.digest for run in runs}) == 1, "the proof digests of the four runs differ"),
+        (off.prepared() == 0, f"run 1 had no agents but got {off.prepared()} prepared images"),
+        (
+            on.prepared_share() >= 0.9,
+            f"run 2 prepared {100 * on.prepared_share():.1f} % after its first window, not 90 %",
+        ),
+        (killed.prepared() > 0, "run 3 got no prepared image"),
+        (bool(killed.reasons_of(dead)), f"run 3 has no fallback that names the killed agent {dead}"),
+        (
+            killed.prepared_share(recovered) >= 0.8,
+            f"run 3 prepared {100 * killed.prepared_share(recovered):.1f} % in its last {len(recovered)} steps, not 80 %",
+        ),
+        (ratio < 0.5, f"loading CPU of run 2 is {ratio:.2f} of run 1, not below half"),
+    ]
+    return [what for holds, what in claims if not holds]
+
+
+def picture(runs: list[Run], path: pathlib.Path) -> None:
+    """Time that training waited for each step's data, the slowest rank, one panel a run."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(len(runs), 1, sharex=True, sharey=True, figsize=(9, 8.5), layout="constrained")
+    for run, axis in zip(runs, axes, strict=True):
+        slowest: dict[int, float] = {}
+        for row in run.log:
+            slowest[row["step"]] = max(slowest.get(row["step"], 0), 1e3 * row["load_seconds"])
+        steps = sorted(slowest)
+        axis.bar(steps, [max(slowest[s], 0.05) for s in steps], width=1.0, color="#3b6ea5")
+        axis.set_title(
+            f"{run.name}: {100 * run.prepared_share():.0f} % of the images prepared by agents", fontsize=10, loc="left"
+        )
+        axis.set_yscale("log")
+        axis.set_ylabel("wait (ms)")
+        axis.grid(axis="y", alpha=0.3)
+        if run.killed:
+            kill, restart = run.killed
+            axis.axvline(kill, color="#c0392b", linewidth=1.5, label="agent killed (kill -9)")
+            axis.axvline(restart, color="#27ae60", linewidth=1.5, linestyle="--", label="restarted")
+            axis.legend(fontsize=8, loc="upper right")
+        for segment in run.segments[1:]:
+            axis.axvline(
+                run.first(segment),
+                color="#8e44ad",
+                linewidth=1.5,
+                linestyle=":",
+                label=f"resumed with {segment.ranks} ranks",
+            )
+            axis.legend(fontsize=8, loc="upper right")
+    axes[-1].set_xlabel("training step")
+    figure.suptitle("Time that training waits for the data of each step (slowest rank)")
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)

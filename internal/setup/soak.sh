@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The long tests: every fuzz target for a while, then the long Go and Python tests (kill series,
+# leaks, many configurations). STEPAHEAD_FUZZ_SECONDS is the time for each fuzz target (default 40).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+seconds=${STEPAHEAD_FUZZ_SECONDS:-40}
+export STEPAHEAD_SOAK=1
+
+targets=0
+while read -r package; do
+  while read -r target; do
+    echo "soak: $package $target for $seconds s"
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" "$package"
+    targets=$((targets + 1))
+  done < <(grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$(go list -f '{{.Dir}}' "$package")"/*_test.go 2>/dev/null | sed 's/^func //' | sort -u)
+done < <(go list ./...)
+echo "soak: $targets fuzz targets done"
+[ "$targets" -gt 0 ]
+
+go test -timeout 40m ./...
+.venv/bin/python -m pytest

@@ -1,0 +1,136 @@
+package pybind
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/loader"
+	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/transform"
+	"github.com/stepahead-io/stepahead/transform/worker"
+)
+
+// options are the keyword arguments of the Python DataLoader; docs are there.
+type options struct {
+	URL           string                     `json:"url"`
+	Seed          uint64                     `json:"seed"`
+	GlobalBatch   int64                      `json:"global_batch"`
+	Shuffle       string                     `json:"shuffle"`
+	Last          string                     `json:"last"`
+	Rank          int                        `json:"rank"`
+	World         int                        `json:"world_size"`
+	Epochs        int64                      `json:"epochs"`
+	Transform     json.RawMessage            `json:"transform"`  // one plan, for the one media field
+	Transforms    map[string]json.RawMessage `json:"transforms"` // or a plan a field
+	Fields        []string                   `json:"fields"`
+	Layout        string                     `json:"layout"`
+	OnBad         string                     `json:"on_bad"`
+	Prefetch      int                        `json:"prefetch"`
+	Workers       int                        `json:"workers"`
+	WorkerPath    string                     `json:"worker"`
+	Agents        []string                   `json:"agents"`
+	Registry      string                     `json:"registry"`
+	Token         string                     `json:"token"`
+	Job           string                     `json:"job"`
+	Run           string                     `json:"run"`
+	FetchDeadline float64                    `json:"fetch_deadline"` // seconds
+	RecordPath    string                     `json:"record"`
+	StatsPath     string                     `json:"stats"`
+	Node          string                     `json:"node"`
+	CacheDir      string                     `json:"cache_dir"`
+	LogLevel      string                     `json:"log_level"`
+}
+
+// Open opens a loader over a dataset with the options of the Python DataLoader as JSON, and returns
+// its handle, a positive integer. Errors start with a code that Python maps to a class.
+func Open(optionsJSON string) (handle int64, err error) {
+	defer caught("Open", &err)
+	l, err := open(optionsJSON)
+	if err != nil {
+		return 0, encode(err)
+	}
+	return loaders.add(&session{loader: l, batches: map[int64]*loader.Batch{}}), nil
+}
+
+func open(optionsJSON string) (*loader.Loader, error) {
+	var o options
+	decoder := json.NewDecoder(bytes.NewReader([]byte(optionsJSON)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&o); err != nil {
+		return nil, &optionError{fmt.Errorf("pybind.Open: options: %w", err)}
+	}
+	log, err := newLog(o.LogLevel)
+	if err != nil {
+		return nil, err
+	}
+	st, name, err := dir.Open(o.URL, dir.Options{Node: o.Node})
+	if err != nil {
+		return nil, err
+	}
+	plans, err := o.plans()
+	if err != nil {
+		return nil, err
+	}
+	program, err := worker.Find(o.WorkerPath)
+	if err != nil {
+		return nil, err
+	}
+	lo := loader.Options{
+		Store: st, Dir: name, URL: o.URL, CacheDir: o.CacheDir,
+		Seed: o.Seed, GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last,
+		Rank: o.Rank, World: o.World, Epochs: o.Epochs,
+		Plans: plans, Fields: o.Fields, Layout: o.Layout, OnBad: o.OnBad,
+		Prefetch: o.Prefetch, Workers: o.Workers, WorkerPath: program,
+		Agents: o.Agents, Registry: o.Registry, Token: o.Token, Job: o.Job, Run: o.Run,
+		FetchDeadline: time.Duration(o.FetchDeadline * float64(time.Second)),
+		RecordPath:    o.RecordPath, StatsPath: o.StatsPath, Log: log,
+	}
+	if err := lo.Validate(); err != nil {
+		return nil, &optionError{err}
+	}
+	return loader.Open(context.Background(), lo)
+}
+
+// plans parses the plan of every field. One plan without a field's name is for the dataset's one
+// media field, which loader.Open finds under the empty name.
+func (o options) plans() (map[string]*transform.Plan, error) {
+	sources := o.Transforms
+	if len(o.Transform) > 0 {
+		sources = map[string]json.RawMessage{"": o.Transform}
+	}
+	plans := make(map[string]*transform.Plan, len(sources))
+	for field, source := range sources {
+		plan, err := transform.ParsePlan(source)
+		if err != nil {
+			return nil, err
+		}
+		plans[field] = plan
+	}
+	return plans, nil
+}
+
+func newLog(level string) (*zap.Logger, error) {
+	if level == "" {
+		level = "warn"
+	}
+	at, err := zap.ParseAtomicLevel(level)
+	if err != nil {
+		return nil, &optionError{fmt.Errorf("pybind.Open: log_level: %w", err)}
+	}
+	config := zap.NewProductionConfig()
+	config.Level = at
+	config.Encoding = "console"
+	config.EncoderConfig = zap.NewDevelopmentEncoderConfig()
+	config.OutputPaths = []string{"stderr"}
+	config.DisableStacktrace = true
+	return config.Build()
+}
+
+// CheckProcess reports the process that the Go runtime runs in: Python compares it after a fork.
+func CheckProcess() int { return os.Getpid() }

@@ -1,0 +1,60 @@
+"""Who this process is among the data-parallel ranks, and which start of which job it belongs to."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from typing import Any
+
+from stepahead._errors import OptionError
+
+# Variables in which schedulers give a job its id, most specific first.
+_JOB_VARIABLES = ("STEPAHEAD_JOB", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID")
+
+_starts = itertools.count()
+
+
+def _group() -> Any | None:
+    """torch.distributed, if it is imported and has a process group."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed
+
+
+def rank_and_world(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """The arguments if given, else those of torch.distributed, else 0 of 1."""
+    if (rank is None) != (world_size is None):
+        raise OptionError("rank and world_size belong together: give both, or neither to take torch.distributed's")
+    if rank is not None and world_size is not None:
+        return rank, world_size
+    group = _group()
+    return (group.get_rank(), group.get_world_size()) if group else (0, 1)
+
+
+def job_and_run(job: str | None, run: str | None, world: int, agents: bool) -> tuple[str, str]:
+    """The job's id and that of this start of it, equal on all ranks.
+
+    The job is the argument, else the scheduler's variable, else random; the run is new at every start.
+    """
+    job = job or next((os.environ[v] for v in _JOB_VARIABLES if os.environ.get(v)), None)
+    if job and run:
+        return job, run
+    proposal = f"{job or 'job-' + os.urandom(8).hex()}\n{run or os.urandom(8).hex()}"
+    group = _group()
+    if group is not None and group.get_world_size() > 1:
+        # Whoever comes first decides for all: no collective, so it works with any backend.
+        store = group.distributed_c10d._get_default_store()
+        agreed = store.compare_set(f"stepahead/start/{next(_starts)}", "", proposal)
+        proposal = agreed.decode()
+    elif world > 1 and agents:
+        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT")
+        if job is None or restarts is None:
+            raise OptionError(
+                "with agents, ranks must agree on job= and run=: give both (run= new at every start), or initialise "
+                "torch.distributed before making the loader"
+            )
+        proposal = f"{job}\n{os.environ.get('TORCHELASTIC_RUN_ID', job)}-{restarts}"
+    agreed_job, _, agreed_run = proposal.partition("\n")
+    return agreed_job, agreed_run

@@ -1,0 +1,70 @@
+"""The exceptions of stepahead, and how errors of the native module become them."""
+
+from __future__ import annotations
+
+
+class StepaheadError(Exception):
+    """The parent of every exception that stepahead raises by itself."""
+
+
+class OptionError(StepaheadError, ValueError):
+    """An argument has a value that cannot work; the message names it and what would."""
+
+
+class PlanError(StepaheadError, ValueError):
+    """A transform plan is not valid: the message names the operator's index and the parameter."""
+
+
+class DatasetError(StepaheadError):
+    """The dataset is damaged, of a newer version, or its files do not belong together."""
+
+
+class StoreError(StepaheadError, OSError):
+    """The store could not be read: a missing file, no permission, every replica out of reach."""
+
+
+class IdentityError(StepaheadError):
+    """A saved state belongs to another dataset or order. `diff` lists what differs."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.diff: list[str] = message.split("\n")[1:]
+
+
+class BadSampleError(StepaheadError):
+    """A sample's content is bad and the loader was told `on_bad="raise"`."""
+
+
+class WorkerError(StepaheadError):
+    """Worker processes could not be started, or kept failing on a sample for another reason than its content."""
+
+
+class ClosedError(StepaheadError):
+    """The loader was closed."""
+
+
+class ForkError(StepaheadError):
+    """This process was forked from one that had already loaded the native module, which cannot work here."""
+
+
+class InternalError(StepaheadError):
+    """A bug of stepahead. The message holds what to report."""
+
+
+_CLASSES: dict[str, type[StepaheadError]] = {
+    "EOPTION": OptionError,
+    "EPLAN": PlanError,
+    "EDATASET": DatasetError,
+    "ESTORE": StoreError,
+    "EIDENTITY": IdentityError,
+    "EBADSAMPLE": BadSampleError,
+    "EWORKER": WorkerError,
+    "ECLOSED": ClosedError,
+    "EINTERNAL": InternalError,
+}
+
+
+def from_native(error: RuntimeError) -> StepaheadError:
+    """The exception for an error of the native module, whose text begins with a code and a colon."""
+    code, _, message = str(error).partition(": ")
+    return _CLASSES.get(code, InternalError)(message if code in _CLASSES else str(error))

@@ -1,0 +1,298 @@
+"""The loader as training code sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from stepahead import _binding
+from stepahead._arrays import Lease, views
+from stepahead._distributed import job_and_run, rank_and_world
+from stepahead._errors import ClosedError, DatasetError, OptionError
+from stepahead.transforms import Compose
+
+# How long a wait in Go lasts before Python looks at signals again: Ctrl-C works within it.
+_SLICE_MILLIS = 100
+
+_STATE_KEY = "stepahead"
+
+
+class Batch(dict[str, Any]):
+    """One step of this rank: field name -> tensor of the whole batch (text fields: list of str).
+
+    Images are uint8 [N, 3, H, W] over channels-last memory unless the plan casts them; scalars are [N]
+    int64, float64 or bool. The memory belongs to the tensors: it is given back when the last of
+    them, and every view of them, is gone.
+    """
+
+    step: int
+    """Counted through all epochs from 0."""
+    epoch: int
+    samples: list[int]
+    """The ids of the samples, in order; a bad sample's place holds its substitute."""
+    stats: dict[str, Any]
+    """What this step cost: stall_seconds and what it is made of, prepared, raw, local, by_reason, by_node."""
+
+
+class DataLoader:
+    """Yields a rank's batches in an order that depends on the seed and the dataset only.
+
+    Args:
+        dataset: the dataset's folder, or its URL (`dir:///data/photos`).
+        global_batch: samples a step over all ranks. It fixes the order, so keep it when the number of
+            ranks changes. Excludes `batch_size`.
+        batch_size: samples a step on each rank, as in torch.
+        transform: a plan (`transforms.Compose`, or plan JSON as dict or str) for the one media field,
+            or a dict of field -> plan.
+        seed: decides order and everything random. 0 to 2**64 - 1.
+        shuffle: "full" (or True) or "none" (or False).
+        last: "drop" leaves out the samples after the last whole global batch of an epoch; "pad"
+            fills that batch from the epoch's start.
+        epochs: after how many epochs iteration ends for good; None: never by itself.
+        rank, world_size: this data-parallel rank and how many there are. Default: torch.distributed's
+            if it is initialised, else 0 of 1.
+        agents: None (everything is made here), "auto" (those that the registry lists) or a list of
+            "host:port". Agents change the time of a step, never its bytes.
+        token: sent to agents that ask for one. Default: the variable STEPAHEAD_TOKEN.
+        job, run: names of this job and of this start of it, equal on all ranks. Default: the
+            scheduler's variable or random; agreed through torch.distributed.
+        fields: the fields to deliver. Default: all.
+        on_bad: "substitute" replaces a sample whose content is bad by one that every rank and every
+            restart replaces it by; "raise" stops with BadSampleError.
+        layout: "channels_last" (a view) or "contiguous" (a copy).
+        output: "torch" or "numpy". Default: torch where it is installed.
+        prefetch: steps built ahead. Bounds memory, never changes what comes.
+        workers: local worker processes. Default: the CPUs, at most 8.
+        worker: path of the worker program. Default: the one that the wheel carries.
+        record: a file that gets one proof record for every sample delivered (`stepahead digest`).
+        stats: a file that gets one JSON line for every step with what it cost.
+        registry: the store's folder in which agents register. Default: `/.stepahead/agents`.
+        fetch_deadline: seconds that an agent is waited for at most.
+        node: the storage node this process runs beside, if any: its replicas are read first.
+        cache_dir: local folder for index files of remote stores.
+        log_level: "debug", "info", "warn" (default) or "error"; the log goes to stderr.
+
+    One `for` loop is the rest of the current epoch, the next loop the next one. `len()` is the number
+    of steps of a whole epoch, equal on every rank.
+
+    Not safe for use by several threads at once, except `close()`. Must be made in the process that
+    uses it: after a fork it raises ForkError.
+
+    Raises:
+        OptionError, PlanError: an argument cannot work. DatasetError, StoreError: the dataset cannot be
+        read. WorkerError: no worker program. While iterating: BadSampleError, StoreError, WorkerError.
+
+    Example:
+        >>> loader = DataLoader("photos", batch_size=32, transform=plan)  # doctest: +SKIP
+        >>> for batch in loader:  # doctest: +SKIP
+        ...     loss = model(batch["image"].float() / 255, batch["label"])
+    """
+
+    def __init__(
+        self,
+        dataset: str | os.PathLike[str],
+        *,
+        global_batch: int | None = None,
+        batch_size: int | None = None,
+        transform: Compose | Mapping[str, Any] | str | None = None,
+        seed: int = 0,
+        shuffle: str | bool = "full",
+        last: str = "drop",
+        epochs: int | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        agents: str | Sequence[str] | None = None,
+        token: str | None = None,
+        job: str | None = None,
+        run: str | None = None,
+        fields: Sequence[str] | None = None,
+        on_bad: str = "substitute",
+        layout: str = "channels_last",
+        output: str | None = None,
+        prefetch: int | None = None,
+        workers: int | None = None,
+        worker: str | os.PathLike[str] | None = None,
+        record: str | os.PathLike[str] | None = None,
+        stats: str | os.PathLike[str] | None = None,
+        registry: str | None = None,
+        fetch_deadline: float | None = None,
+        node: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        log_level: str = "warn",
+    ) -> None:
+        self._handle = 0
+        rank, world_size = rank_and_world(rank, world_size)
+        if (global_batch is None) == (batch_size is None):
+            raise OptionError("give global_batch (samples a step over all ranks) or batch_size (on each rank)")
+        if isinstance(shuffle, bool):
+            shuffle = "full" if shuffle else "none"
+        agent_list = [agents] if isinstance(agents, str) else list(agents or ())
+        job, run = job_and_run(job, run, world_size, bool(agent_list))
+        self._run = run
+        self._views = views(output)
+        options: dict[str, Any] = {
+            "url": os.fspath(dataset),
+            "global_batch": global_batch if global_batch is not None else (batch_size or 0) * world_size,
+            "seed": seed,
+            "shuffle": shuffle,
+            "last": last,
+            "epochs": epochs,
+            "rank": rank,
+            "world_size": world_size,
+            "agents": agent_list,
+            "token": token if token is not None else os.environ.get("STEPAHEAD_TOKEN"),
+            "job": job,
+            "run": run,
+            "fields": list(fields) if fields is not None else None,
+            "on_bad": on_bad,
+            "layout": layout,
+            "prefetch": prefetch,
+            "workers": workers,
+            "worker": os.fspath(worker) if worker is not None else _bundled_worker(),
+            "record": os.fspath(record) if record is not None else None,
+            "stats": os.fspath(stats) if stats is not None else None,
+            "registry": registry,
+            "fetch_deadline": fetch_deadline,
+            "node": node,
+            "cache_dir": os.fspath(cache_dir) if cache_dir is not None else _cache_dir(),
+            "log_level": log_level,
+            **_plans(transform),
+        }
+        text = json.dumps({k: v for k, v in options.items() if v is not None})
+        self._handle = _binding.call("Open", text)
+        self._info: dict[str, Any] = json.loads(_binding.call("Info", self._handle))
+        self._next = threading.Lock()
+        _open_loaders.add(self)
+
+    def __len__(self) -> int:
+        """The steps of a whole epoch."""
+        return int(self._info["steps_per_epoch"])
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The rest of the current epoch."""
+        while (batch := self._wait()) is not None:
+            yield batch
+
+    def _wait(self) -> Batch | None:
+        if not self._next.acquire(blocking=False):
+            raise OptionError("this loader is already waited for in another thread: use it from one")
+        try:
+            while True:
+                text = _binding.call("Next", self._open_handle(), _SLICE_MILLIS)
+                if text:
+                    return self._batch(json.loads(text))
+        finally:
+            self._next.release()
+
+    def _batch(self, descriptor: dict[str, Any]) -> Batch | None:
+        if descriptor.get("end"):
+            return None
+        lease = Lease(self._handle, descriptor["batch"])
+        batch = Batch()
+        for field in descriptor["fields"]:
+            text = field["dtype"] == "str"
+            batch[field["name"]] = field.get("strings", []) if text else self._views.view(field, lease)
+        batch.step = descriptor["step"]
+        batch.epoch = descriptor["epoch"]
+        batch.samples = descriptor["samples"]
+        batch.stats = descriptor["stats"]
+        return batch
+
+    def state_dict(self, **_: Any) -> dict[str, Any]:
+        """Where the run stands after the last batch that was yielded: under 1 KB, equal on every rank.
+
+        Batches that were only prefetched do not count. A checkpoint needs it once, under one key, and
+        it can be loaded with another number of ranks at the same global batch.
+        """
+        return {_STATE_KEY: _binding.call("State", self._open_handle())}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], **_: Any) -> None:
+        """Continue from a state: the next batch is the one after it, and nothing skipped is read.
+
+        Raises:
+            IdentityError: the state is of another dataset, seed, global batch or order; `diff` says what
+                differs.
+        """
+        if _STATE_KEY not in state_dict:
+            raise DatasetError(f"load_state_dict: no key {_STATE_KEY!r}: this is not a state of a stepahead loader")
+        _binding.call("Load", self._open_handle(), state_dict[_STATE_KEY])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Does nothing: every epoch has an order of its own already. Trainers call it on samplers."""
+
+    def stats(self) -> dict[str, Any]:
+        """Totals since the loader was made: steps, seconds by cause, prepared share, fallbacks by reason and node."""
+        answer: dict[str, Any] = json.loads(_binding.call("Stats", self._open_handle()))
+        return answer
+
+    def worker_cpu_seconds(self) -> float:
+        """CPU time of this loader's worker processes so far, in seconds."""
+        return float(_binding.call("WorkerCPU", self._open_handle()))
+
+    def close(self) -> None:
+        """End goroutines and worker processes. Batches still held stay valid. A second call does nothing."""
+        handle, self._handle = self._handle, 0
+        if handle and _binding.alive():
+            _binding.call("Close", handle)
+
+    def _open_handle(self) -> int:
+        if not self._handle:
+            raise ClosedError("the loader is closed: make a new one")
+        return self._handle
+
+    def __enter__(self) -> DataLoader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", 0) and _binding is not None:
+            self.close()
+
+
+_open_loaders: weakref.WeakSet[DataLoader] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for loader in list(_open_loaders):
+        loader.close()
+
+
+# Before non-daemon threads are joined: plain atexit would be too late for a thread that waits in Next.
+threading._register_atexit(_close_all)  # type: ignore[attr-defined]
+
+
+def _bundled_worker() -> str | None:
+    path = os.path.join(os.path.dirname(__file__), "_bin", "stepahead-worker")
+    return path if os.path.exists(path) else None
+
+
+def _cache_dir() -> str:
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stepahead")
+
+
+def _plans(transform: Compose | Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """The transform argument as options of the native module: one plan, or one a field."""
+    if transform is None:
+        return {}
+    if isinstance(transform, Mapping) and "ops" not in transform:
+        return {"transforms": {field: _plan(plan) for field, plan in transform.items()}}
+    return {"transform": _plan(transform)}
+
+
+def _plan(plan: Any) -> Any:
+    if isinstance(plan, Compose):
+        return plan.to_dict()
+    if isinstance(plan, str):
+        return json.loads(plan)
+    if isinstance(plan, Mapping):
+        return dict(plan)
+    raise OptionError(f"transform: {type(plan).__name__} is not a plan: use stepahead.transforms.Compose")

@@ -1,0 +1,1 @@
+"""The folder that the build puts gopy's module into."""

@@ -1,0 +1,67 @@
+"""A small packed dataset of real JPEG files, made anew for each test run."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+from PIL import Image
+from stepahead._cli import program
+
+CLASSES = ("ants", "bees", "crabs")
+EACH = 14
+
+
+def paint(index: int) -> Image.Image:
+    """A picture with structure at every scale, of a size of its own."""
+    rng = np.random.default_rng(index)
+    width, height = 150 + 7 * (index % 11), 140 + 5 * (index % 13)
+    coarse = rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    picture = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)).astype(np.int16)
+    noise = rng.integers(-12, 13, picture.shape)
+    return Image.fromarray(np.clip(picture + noise, 0, 255).astype(np.uint8))
+
+
+def make_photos(folder: pathlib.Path) -> None:
+    for number, label in enumerate(CLASSES):
+        (folder / label).mkdir(parents=True)
+        for i in range(EACH):
+            paint(100 * number + i).save(folder / label / f"{i:02}.jpg", quality=90)
+
+
+def run(*arguments: object) -> str:
+    command = [str(program("stepahead")), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("photos")
+    make_photos(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dataset(photos: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A dataset of 42 JPEG files in three classes."""
+    target = tmp_path_factory.mktemp("store") / "photos"
+    run("pack", photos, "-o", target)
+    return target
+
+
+@pytest.fixture
+def slow_dataset(photos: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """The same in a store whose only node takes a minute to answer."""
+    (tmp_path / ".stepahead").mkdir()
+    target = tmp_path / "photos"
+    run("pack", photos, "-o", target)
+    node = {"name": "slow", "rack": "/r", "latency_us": 60_000_000}
+    (tmp_path / ".stepahead" / "store.json").write_text(
+        json.dumps({"nodes": [node], "block_size": 1 << 27, "replication": 1})
+    )
+    return target

@@ -1,0 +1,110 @@
+"""Every mistake is an exception of a class that says whose it is, with a text that says what to do."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pathlib
+import shutil
+
+import pytest
+import stepahead
+from stepahead import _binding
+from stepahead import transforms as T
+from stepahead._errors import _CLASSES, InternalError, from_native
+
+CROP = T.Compose([T.DecodeImage(), T.CenterCrop(64)])
+
+
+def open_loader(dataset: pathlib.Path, **changes: object) -> stepahead.DataLoader:
+    options: dict = {"global_batch": 8, "transform": CROP, "workers": 1}
+    return stepahead.DataLoader(dataset, **(options | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"global_batch": None}, "global_batch"),
+        ({"batch_size": 4}, "batch_size"),
+        ({"global_batch": 9, "rank": 0, "world_size": 2}, "9"),
+        ({"global_batch": 1000}, "1000"),
+        ({"rank": 3}, "world_size"),
+        ({"rank": 2, "world_size": 2}, "rank"),
+        ({"shuffle": "block"}, "shuffle"),
+        ({"last": "keep"}, "last"),
+        ({"on_bad": "ignore"}, "on_bad"),
+        ({"layout": "nhwc"}, "layout"),
+        ({"output": "jax"}, "output"),
+        ({"log_level": "loud"}, "log_level"),
+        ({"fields": ["image", "depth"]}, "depth"),
+        ({"transform": None}, "image"),
+        ({"transform": T.Compose([T.DecodeImage()])}, "size"),
+    ],
+)
+def test_options(dataset: pathlib.Path, changes: dict, names: str) -> None:
+    with pytest.raises(stepahead.OptionError, match=names):
+        next(iter(open_loader(dataset, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("plan", "names"),
+    [
+        ({"plan": 1, "ops": [{"op": "DecodeImage"}, {"op": "Rotate"}]}, "Rotate"),
+        ({"plan": 1, "ops": [{"op": "DecodeImage"}, {"op": "CenterCrop", "size": [64, 64], "colour": 1}]}, "colour"),
+        ({"plan": 9, "ops": []}, "plan"),
+        (T.Compose([T.CenterCrop(64)]), "DecodeImage"),
+    ],
+)
+def test_plans(dataset: pathlib.Path, plan: object, names: str) -> None:
+    with pytest.raises(stepahead.PlanError, match=names):
+        open_loader(dataset, transform=plan)
+
+
+def test_missing_dataset(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(stepahead.StoreError, match="nowhere"):
+        open_loader(tmp_path / "nowhere")
+
+
+def test_damaged_dataset(dataset: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(dataset, copy)
+    (copy / "dataset.json").write_text('{"format": 7}')
+    with pytest.raises(stepahead.DatasetError, match=r"dataset\.json"):
+        open_loader(copy)
+
+
+def test_missing_worker(dataset: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(stepahead.WorkerError, match="no-such-worker"):
+        open_loader(dataset, worker=tmp_path / "no-such-worker")
+
+
+def test_digest_of_a_plan() -> None:
+    assert len(CROP.digest) == 64
+    assert CROP.digest == T.Compose([T.DecodeImage(mode="RGB"), T.CenterCrop([64, 64])]).digest
+    with pytest.raises(stepahead.PlanError):
+        _ = T.Compose([T.DecodeImage(), T.CenterCrop(0)]).digest
+    with pytest.raises(TypeError, match="Compose takes operators"):
+        T.Compose([lambda x: x])  # type: ignore[list-item]
+
+
+def test_codes_become_classes() -> None:
+    for code, cls in _CLASSES.items():
+        assert type(from_native(RuntimeError(f"{code}: text: more"))) is cls
+        assert str(from_native(RuntimeError(f"{code}: text: more"))) == "text: more"
+    assert type(from_native(RuntimeError("panic: index out of range"))) is InternalError
+
+
+def test_stub_is_what_was_built() -> None:
+    native = _binding.native()
+    stub = pathlib.Path(stepahead.__file__).parent / "_native" / "pybind.pyi"
+    declared = {
+        node.name: [argument.arg for argument in node.args.args]
+        for node in ast.parse(stub.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    built = {
+        name: [p for p in inspect.signature(function).parameters if p != "goRun"]
+        for name, function in inspect.getmembers(native, inspect.isfunction)
+        if name[0].isupper() and not name.startswith("Ptr_")
+    }
+    assert declared == built
