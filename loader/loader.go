@@ -3,41 +3,360 @@ package loader
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/transform/worker"
 )
 
-// ErrClosed is returned by every method of a Loader after Close.
-var ErrClosed = errors.New("loader is closed")
+var (
+	// ErrClosed is returned by Next and Load after Close.
+	ErrClosed = errors.New("loader is closed")
+	// ErrField says that Options name a field that the dataset does not have, or give no plan for one.
+	ErrField = errors.New("fields and plans do not fit the dataset")
+)
+
+// maxReads bounds the bins read at once, over all steps being built.
+const maxReads = 16
+
+// defaultMaxPart bounds one encoded part, as the workers do.
+const defaultMaxPart = 256 << 20
 
 // Loader gives a rank its batches in order. Its methods may be called from any goroutine; calls of
 // Next and Load wait for each other.
-type Loader struct{}
+type Loader struct {
+	o       Options
+	now     func() time.Duration
+	sampler *sampler.Sampler
+	data    *dataset
+	media   []*mediaField
+	fields  []field
+	// anchor is the media field whose first byte decides which nodes hold a sample: the first of the
+	// manifest. anchorLeftOut: it is not delivered.
+	anchor        string
+	anchorLeftOut bool
+	maxPart       int64
+	seed          maphash.Seed
+
+	runner Runner
+	slabs  *slabs
+	buf    buffers
+	turns  *gate // places in the worker pool
+	reads  *gate // bins being read
+	pace   pace
+	clock  stepClock
+	agents *agents
+	places *places
+	herald *herald
+
+	background *tasks
+	records    *recorder
+	statsFile  *lines
+
+	turn   chan struct{} // held by Next, Load and Close
+	closed chan struct{} // closed when Close begins
+	once   sync.Once
+	err    error // of Close
+
+	// Under turn.
+	run     *run
+	atEnd   bool          // the end of an epoch is still to be reported
+	waitAt  time.Duration // when the caller first asked for the next step, if waiting
+	waiting bool
+	leftAt  time.Duration // when the last Next returned, if it delivered
+	left    bool
+	waited  split
+
+	pos   atomic.Int64 // the next step to deliver
+	mu    sync.Mutex
+	stats Stats
+}
 
 // Open opens the dataset and starts what works ahead. ctx bounds the opening only; the Loader owns
-// goroutines, memory and processes until Close.
-func Open(ctx context.Context, o Options) (*Loader, error) { return nil, errors.ErrUnsupported }
+// goroutines, memory and processes until Close. Nothing of the dataset but its manifest is read before
+// the first Next.
+func Open(ctx context.Context, o Options) (*Loader, error) {
+	l, err := open(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("loader.Open: %w", err)
+	}
+	return l, nil
+}
 
-// Next returns the next batch, which belongs to the caller until Release. At the end of an epoch it
-// returns io.EOF once, and the call after that gives the first batch of the next epoch; after
-// Options.Epochs epochs it returns io.EOF always. When ctx ends first, the error matches ctx.Err()
-// and the position is unchanged, as it is after any error: the next call tries the same step again.
-func (l *Loader) Next(ctx context.Context) (*Batch, error) { return nil, errors.ErrUnsupported }
+func open(ctx context.Context, o Options) (_ *Loader, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	if o.Job == "" {
+		o.Job = hints.NewID()
+	}
+	if o.Run == "" {
+		o.Run = hints.NewID()
+	}
+	l := &Loader{
+		o: o, now: o.testing.now, maxPart: defaultMaxPart, seed: maphash.MakeSeed(),
+		slabs: &slabs{keep: 2*o.Prefetch + 2}, turns: newGate(o.Workers), reads: newGate(maxReads),
+		turn: make(chan struct{}, 1), closed: make(chan struct{}),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.release())
+		}
+	}()
+	if l.data, err = openDataset(ctx, o.Store, o.Dir, o.CacheDir); err != nil {
+		return nil, err
+	}
+	if err = l.choose(); err != nil {
+		return nil, err
+	}
+	if err = l.order(); err != nil {
+		return nil, err
+	}
+	if err = l.attach(); err != nil {
+		return nil, err
+	}
+	l.start()
+	return l, nil
+}
+
+// choose works out which fields are delivered and by which plans.
+func (l *Loader) choose() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf(format+": %w", append(args, ErrField)...))
+	}
+	for _, name := range l.o.Fields {
+		if _, ok := l.data.manifest.Field(name); !ok {
+			bad("fields: %q: the dataset has %v", name, fieldNames(l.data.manifest))
+		}
+	}
+	for name := range l.o.Plans {
+		if f, ok := l.data.manifest.Field(name); !ok || f.Kind != binfmt.Media {
+			bad("transform: %q is no media field: the dataset has %v", name, fieldNames(l.data.manifest))
+		}
+	}
+	for _, f := range l.data.manifest.Fields {
+		if l.anchor == "" && f.Kind == binfmt.Media {
+			l.anchor, l.anchorLeftOut = f.Name, true
+		}
+		if len(l.o.Fields) > 0 && !slices.Contains(l.o.Fields, f.Name) {
+			continue
+		}
+		field := field{name: f.Name, kind: f.Kind, media: -1}
+		if f.Kind == binfmt.Media {
+			plan := l.o.Plans[f.Name]
+			if plan == nil {
+				bad("media field %q has no plan: give it one with transform=, or leave it out with fields=", f.Name)
+				continue
+			}
+			field.media = len(l.media)
+			l.media = append(l.media, newMediaField(f.Name, plan, l.o.Layout))
+			l.anchorLeftOut = l.anchorLeftOut && f.Name != l.anchor
+		}
+		l.fields = append(l.fields, field)
+	}
+	return errors.Join(errs...)
+}
+
+func fieldNames(m *binfmt.Manifest) []string {
+	var names []string
+	for _, f := range m.Fields {
+		names = append(names, fmt.Sprintf("%s (%s)", f.Name, f.Kind))
+	}
+	return names
+}
+
+// order makes the sampler and takes up the state to resume from.
+func (l *Loader) order() (err error) {
+	l.sampler, err = sampler.New(sampler.Spec{
+		Version: sampler.SpecVersion, Seed: l.o.Seed, GlobalBatch: l.o.GlobalBatch, Shuffle: l.o.Shuffle, Last: l.o.Last,
+		Sources: []sampler.Source{{Samples: uint64(l.data.manifest.Samples())}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.sampler.CheckWorld(l.o.World); err != nil {
+		return err
+	}
+	if l.o.Resume == nil {
+		return nil
+	}
+	if err := l.o.Resume.Check(l.sampler, l.data.id); err != nil {
+		return err
+	}
+	l.pos.Store(l.o.Resume.Step)
+	return nil
+}
+
+// attach makes what reads, transforms and records.
+func (l *Loader) attach() (err error) {
+	if l.runner = l.o.Runner; l.runner == nil && len(l.media) > 0 {
+		if l.runner, err = newPool(l.o); err != nil {
+			return err
+		}
+	}
+	if l.o.RecordPath != "" {
+		if l.records, err = newRecorder(l.o.RecordPath); err != nil {
+			return err
+		}
+	}
+	if l.o.StatsPath != "" {
+		if l.statsFile, err = newLines(l.o.StatsPath); err != nil {
+			return err
+		}
+	}
+	l.agents = newAgents(l.o, l.maxPart)
+	l.places = newPlaces(l.now, func(ctx context.Context, bin int) ([]store.Replica, error) {
+		b := l.data.manifest.Bins[bin]
+		return l.o.Store.Locate(ctx, l.data.name(b.DataName()), 0, b.Bytes)
+	})
+	finder, err := newFinder(l.o)
+	l.herald = &herald{l: l, finder: finder, seen: -1}
+	return err
+}
+
+func newPool(o Options) (Runner, error) {
+	path, err := worker.Find(o.WorkerPath)
+	if err != nil {
+		return nil, err
+	}
+	return worker.New(worker.Options{Path: path, Workers: o.Workers})
+}
+
+// start starts what runs until Close.
+func (l *Loader) start() {
+	l.background = newTasks(context.Background(), "herald")
+	if l.agents.wanted && len(l.media) > 0 {
+		l.background.start(l.herald.run)
+	}
+}
+
+// position is the next step to deliver.
+func (l *Loader) position() int64 { return l.pos.Load() }
+
+// count changes the totals.
+func (l *Loader) count(f func(*Stats)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(&l.stats)
+}
+
+// StepsPerEpoch returns the number of batches of a whole epoch, the same for every rank.
+func (l *Loader) StepsPerEpoch() int64 { return l.sampler.StepsPerEpoch() }
+
+// Dataset returns the identity of the dataset.
+func (l *Loader) Dataset() [32]byte { return l.data.id }
+
+// Classes returns the names of the values of the label field, as the dataset was packed.
+func (l *Loader) Classes() []string { return slices.Clone(l.data.manifest.Classes) }
 
 // State returns where the run stands: after the last batch that Next returned.
-func (l *Loader) State() sampler.State { return sampler.State{} }
+func (l *Loader) State() sampler.State {
+	return l.sampler.State(l.data.id, l.position(), sampler.Policy{OnBad: l.o.OnBad})
+}
 
-// Load moves the run to a state of the same order and dataset, of any world size; else the error is a
-// *sampler.MismatchError and nothing changes. The next batch is the state's, whether or not the end
-// of an epoch was still to be reported.
-func (l *Loader) Load(st sampler.State) error { return errors.ErrUnsupported }
-
-// StepsPerEpoch returns the number of batches of a whole epoch.
-func (l *Loader) StepsPerEpoch() int64 { return 0 }
+// Load moves the run to a state of the same order and dataset, of any world size; else the error wraps
+// a *sampler.MismatchError and nothing changes. The next batch is the state's, whether or not the end
+// of an epoch was still to be reported. What the state says about bad samples is not taken over: this
+// run's own OnBad counts.
+func (l *Loader) Load(st sampler.State) error {
+	if err := l.enter(context.Background()); err != nil {
+		return fmt.Errorf("loader.Load: %w", err)
+	}
+	defer l.leave()
+	if err := st.Check(l.sampler, l.data.id); err != nil {
+		return fmt.Errorf("loader.Load: %w", err)
+	}
+	l.atEnd, l.left, l.waiting = false, false, false
+	if st.Step == l.position() {
+		return nil // what was built ahead is still right
+	}
+	l.stopRun()
+	l.pos.Store(st.Step)
+	l.clock.restart(st.Step)
+	if l.agents.wanted {
+		l.agents.renew()
+	}
+	return nil
+}
 
 // Stats returns what the run cost so far.
-func (l *Loader) Stats() Stats { return Stats{} }
+func (l *Loader) Stats() Stats {
+	l.mu.Lock()
+	s := l.stats.snapshot()
+	l.mu.Unlock()
+	if l.runner != nil {
+		s.WorkerCPU = l.runner.CPU().Seconds()
+	}
+	s.Batches, s.MappedBytes = l.slabs.usage()
+	return s
+}
+
+// enter takes the turn of Next, Load and Close.
+func (l *Loader) enter(ctx context.Context) error {
+	select {
+	case <-l.closed:
+		return ErrClosed
+	default:
+	}
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-l.closed:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *Loader) leave() { <-l.turn }
 
 // Close ends the work ahead and returns when every goroutine and process is gone. Batches that are
-// still in use stay valid until their Release. A second call does nothing.
-func (l *Loader) Close() error { return nil }
+// still in use stay valid until their Release. A Next that waits returns ErrClosed. A second call does
+// nothing.
+func (l *Loader) Close() error {
+	l.once.Do(func() {
+		close(l.closed)
+		l.turn <- struct{}{} // never given back
+		l.stopRun()
+		l.background.stop()
+		if l.agents.wanted && l.o.Rank == 0 {
+			l.herald.bye(context.Background())
+		}
+		if l.err = l.release(); l.err != nil {
+			l.err = fmt.Errorf("loader.Close: %w", l.err)
+		}
+	})
+	return l.err
+}
+
+// release gives back everything that was made so far; it is safe on a Loader that is not whole.
+func (l *Loader) release() error {
+	var errs []error
+	if l.agents != nil {
+		l.agents.close()
+	}
+	if l.runner != nil {
+		errs = append(errs, l.runner.Close())
+	} else if l.o.Runner != nil {
+		errs = append(errs, l.o.Runner.Close())
+	}
+	if l.data != nil {
+		errs = append(errs, l.data.close())
+	}
+	for _, c := range []io.Closer{l.records, l.statsFile} {
+		errs = append(errs, c.Close())
+	}
+	l.slabs.close()
+	return errors.Join(errs...)
+}

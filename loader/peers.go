@@ -23,6 +23,12 @@ type peer struct {
 	retryAt     time.Duration // no call before
 	reason      fetch.Reason  // of the last failure
 	quarantined bool          // gave wrong bytes: never asked again under this address
+
+	told    uint64        // the generation whose schedule it has accepted
+	tellAt  time.Duration // no schedule before
+	refusal int           // schedules refused or lost in a row
+	hinted  int64         // the step at which it was sent the last hint; -1 before the first
+	fetched bool          // it has answered a fetch since the last step was delivered
 }
 
 // allow tells whether the agent may be asked now. After a failure it lets one caller in per back-off,
@@ -33,7 +39,7 @@ func (p *peer) allow(now, first time.Duration) (try int, ok bool) {
 		return 0, false
 	}
 	if p.failures > 0 {
-		p.retryAt = now + p.backOff(first)
+		p.retryAt = now + backOff(p.failures, first)
 	}
 	return p.failures, true
 }
@@ -45,7 +51,7 @@ func (p *peer) failed(try int, reason fetch.Reason, now, first time.Duration) {
 	}
 	p.failures++
 	p.reason = reason
-	p.retryAt = now + p.backOff(first)
+	p.retryAt = now + backOff(p.failures, first)
 }
 
 // answered notes that the agent works.
@@ -53,9 +59,10 @@ func (p *peer) answered() {
 	p.failures, p.retryAt, p.reason = 0, 0, ""
 }
 
-func (p *peer) backOff(first time.Duration) time.Duration {
+// backOff is the pause after a number of failures in a row.
+func backOff(failures int, first time.Duration) time.Duration {
 	d := first
-	for i := 1; i < p.failures && d < maxBackOff; i++ {
+	for i := 1; i < failures && d < maxBackOff; i++ {
 		d *= 2
 	}
 	return min(d, maxBackOff)
@@ -76,6 +83,11 @@ func (p *peer) skipReason() fetch.Reason {
 type roster struct {
 	peers      []*peer
 	generation uint64
+}
+
+// newPeer returns an agent of which nothing is known.
+func newPeer(node, addr string, trusted bool) peer {
+	return peer{Node: fetch.Node{Name: node, Addr: addr}, trusted: trusted, hinted: -1}
 }
 
 // replace makes list the roster. Agents that stay under the same address keep what is known of them.

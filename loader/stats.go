@@ -2,7 +2,6 @@ package loader
 
 import (
 	"maps"
-	"time"
 
 	"github.com/stepahead-io/stepahead/sampler"
 )
@@ -28,12 +27,14 @@ type StepStats struct {
 	Local    int `json:"local"`
 	// Substituted counts bad samples replaced in this step.
 	Substituted int `json:"substituted"`
-	// ByReason counts the parts that were not prepared, by reason; ByNode the same for every agent.
-	// Without agents both are empty.
+	// ByReason counts the parts that were not prepared, by reason. ByNode does so for every agent that
+	// owns parts, and counts those it prepared under "prepared". Without agents both are empty.
 	ByReason map[string]int            `json:"by_reason,omitempty"`
 	ByNode   map[string]map[string]int `json:"by_node,omitempty"`
 	// LeadSeconds is how long the prepared tensors of this step had lain ready, on average.
 	LeadSeconds float64 `json:"lead_seconds"`
+	// AgentCPU is the CPU time that agents report for the prepared tensors, in seconds.
+	AgentCPU float64 `json:"agent_cpu_seconds"`
 }
 
 // Stats are the totals of a Loader since Open.
@@ -57,8 +58,7 @@ type Stats struct {
 	LeadSeconds float64                   `json:"lead_seconds"`
 	// PreparedShare is Prepared of all media parts, 0 to 1.
 	PreparedShare float64 `json:"prepared_share"`
-	// WorkerCPU is the CPU time of the local workers, AgentCPU that which agents report for the
-	// tensors delivered here, in seconds.
+	// WorkerCPU is the CPU time of the local workers, in seconds.
 	WorkerCPU float64 `json:"worker_cpu_seconds"`
 	AgentCPU  float64 `json:"agent_cpu_seconds"`
 	// StoreReads counts parts read from the store, StoreBytes their bytes, CRCFailures the reads that
@@ -107,6 +107,7 @@ func (s *Stats) add(d StepStats, samples int) {
 	s.Consumer += d.Consumer
 	s.Build += d.Build
 	s.LeadSeconds += d.LeadSeconds * float64(d.Prepared)
+	s.AgentCPU += d.AgentCPU
 	s.Prepared += int64(d.Prepared)
 	s.Raw += int64(d.Raw)
 	s.Local += int64(d.Local)
@@ -175,13 +176,3 @@ func (d *StepStats) stall(wait split) {
 	d.Queue = wait[waitQueue].Seconds()
 	d.Transform = wait[waitTransform].Seconds()
 }
-
-// stepClock estimates how long a step of the caller lasts from the last deliveries.
-type stepClock struct {
-	gaps []time.Duration // the last stepGaps, oldest first
-}
-
-// stepGaps is how many steps the estimate remembers; the same as the agents' step clock.
-const stepGaps = 16
-
-func (c *stepClock) add(gap time.Duration) { c.gaps = appendBounded(c.gaps, gap, stepGaps) }

@@ -1,0 +1,356 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stepahead-io/stepahead/agent/fetch"
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/transform"
+)
+
+// source says how a part came into the batch.
+type source int
+
+const (
+	notYet source = iota
+	fromAgent
+	fromAgentRaw
+	fromStore
+)
+
+// entry is one media part of one place of the batch. While a batch is built, it belongs to one
+// goroutine at a time.
+type entry struct {
+	slot  int
+	field int // in build.media
+	ref   sampler.SampleRef
+	part  binfmt.Part
+	half  []byte // where the agent's half of the plan writes
+	dst   []byte // the sample's place in the batch; half itself when there is nothing to finish
+
+	source source
+	reason fetch.Reason // why it was not prepared
+	peer   *peer        // the agent that owns it
+	lead   time.Duration
+	cpu    time.Duration
+	bad    string // why its content is bad
+}
+
+// build makes one step of one rank. It is used once.
+type build struct {
+	l     *Loader
+	step  int64
+	clock *phaseClock
+	tasks *tasks
+
+	planned  []sampler.SampleRef // what the order says
+	refs     []sampler.SampleRef // what is delivered: substitutes included
+	attempts []int               // substitutes taken, by slot
+	anchors  []binfmt.Part       // the part whose place decides who owns a sample, by slot
+	entries  []*entry            // slot by slot, in order of fields
+	specs    []transform.TensorSpec
+	out      *slab
+	scratch  *slab // the agents' halves that are not delivered as they are
+	fields   []FieldData
+}
+
+// buildStep makes a batch from whatever is fastest. The bytes do not depend on where they come from.
+func (l *Loader) buildStep(ctx context.Context, step int64, clock *phaseClock) (*Batch, error) {
+	start := l.now()
+	b := &build{l: l, step: step, clock: clock, specs: make([]transform.TensorSpec, len(l.media))}
+	b.planned = l.sampler.Rank(step, l.o.Rank, l.o.World, nil)
+	b.refs = append(b.refs, b.planned...)
+	b.attempts = make([]int, len(b.refs))
+	b.anchors = make([]binfmt.Part, len(b.refs))
+	batch, err := b.make(ctx)
+	if err != nil {
+		b.free()
+		return nil, fmt.Errorf("step %d: %w", step, err)
+	}
+	batch.Stats.Build = (l.now() - start).Seconds()
+	return batch, nil
+}
+
+func (b *build) make(ctx context.Context) (*Batch, error) {
+	if err := b.lookUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.shapes(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.allocate(); err != nil {
+		return nil, err
+	}
+	if err := b.obtain(ctx, b.assign(ctx)); err != nil {
+		return nil, err
+	}
+	if err := b.replaceBad(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.scalars(ctx); err != nil {
+		return nil, err
+	}
+	return b.finish()
+}
+
+// lookUp finds the parts of every place.
+func (b *build) lookUp(ctx context.Context) error {
+	defer b.clock.enter(waitNetwork)() // the first look into an index may fetch it
+	for slot := range b.refs {
+		for f := range b.l.media {
+			b.entries = append(b.entries, &entry{slot: slot, field: f})
+		}
+		if err := b.lookUpSlot(ctx, slot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *build) lookUpSlot(ctx context.Context, slot int) error {
+	ref := b.refs[slot]
+	for _, e := range b.slot(slot) {
+		part, err := b.l.data.index.Part(ctx, ref.Sample, b.l.media[e.field].name)
+		if err != nil {
+			return fmt.Errorf("look up sample %d: %w", ref.Sample, err)
+		}
+		if part.Len < 0 || part.Len > b.l.maxPart {
+			return fmt.Errorf("sample %d, field %q: %d bytes in bin %d at offset %d: at most %d are read",
+				ref.Sample, b.l.media[e.field].name, part.Len, part.Bin, part.Off, b.l.maxPart)
+		}
+		e.ref, e.part, e.bad = ref, part, ""
+		if b.l.media[e.field].name == b.l.anchor {
+			b.anchors[slot] = part
+		}
+	}
+	if b.l.anchorLeftOut {
+		part, err := b.l.data.index.Part(ctx, ref.Sample, b.l.anchor)
+		if err != nil {
+			return fmt.Errorf("look up sample %d: %w", ref.Sample, err)
+		}
+		b.anchors[slot] = part
+	}
+	return nil
+}
+
+// slot returns the entries of a place.
+func (b *build) slot(slot int) []*entry {
+	n := len(b.l.media)
+	return b.entries[slot*n : (slot+1)*n]
+}
+
+func (b *build) key(ref sampler.SampleRef) transform.Key {
+	spec := b.l.sampler.Spec()
+	return transform.Key{Seed: spec.Seed, Source: spec.Sources[ref.Source].Name, Epoch: ref.Epoch, Sample: ref.Sample}
+}
+
+// shapes finds the one shape of every media field, without decoding where the plan or the index tells.
+func (b *build) shapes(ctx context.Context) error {
+	for f, field := range b.l.media {
+		var first *entry
+		for slot := range b.refs {
+			e := b.slot(slot)[f]
+			spec, known, err := field.half(e.part, b.key(e.ref))
+			if err != nil {
+				return fmt.Errorf("sample %d, field %q: %w", e.ref.Sample, field.name, err)
+			}
+			if !known {
+				continue
+			}
+			if first == nil {
+				first, b.specs[f] = e, spec
+			}
+			if !sameSpec(spec, b.specs[f]) {
+				return b.shapeError(e, spec, first, b.specs[f])
+			}
+		}
+		if first == nil {
+			if err := b.learn(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *build) shapeError(e *entry, spec transform.TensorSpec, other *entry, is transform.TensorSpec) error {
+	return &ShapeError{Field: b.l.media[e.field].name, Sample: e.ref.Sample, Shape: sampleShape(spec.Shape),
+		Other: other.ref.Sample, OtherIs: sampleShape(is.Shape)}
+}
+
+// allocate maps the batch and gives every entry its place in it.
+func (b *build) allocate() error {
+	n := int64(len(b.refs))
+	var size, scratch int64
+	offsets := make([]int64, len(b.l.fields))
+	for i, f := range b.l.fields {
+		offsets[i] = size
+		size += alignUp(n*b.sampleBytes(f), fieldAlign)
+	}
+	for f, field := range b.l.media {
+		if !field.inPlace() {
+			scratch += alignUp(n*b.specs[f].Bytes(), fieldAlign)
+		}
+	}
+	var err error
+	if b.out, err = b.l.slabs.get(size); err != nil {
+		return err
+	}
+	if scratch > 0 {
+		if b.scratch, err = b.l.slabs.get(scratch); err != nil {
+			return err
+		}
+	}
+	b.layOut(offsets)
+	return nil
+}
+
+func (b *build) sampleBytes(f field) int64 {
+	if f.media < 0 {
+		return scalarBytes(f.kind)
+	}
+	return b.delivered(f.media).Bytes()
+}
+
+// delivered is what the whole plan of media field f gives.
+func (b *build) delivered(f int) transform.TensorSpec {
+	if b.l.media[f].rest.Len() == 0 {
+		return b.specs[f]
+	}
+	t, err := b.l.media[f].finisher(b.specs[f])
+	if err != nil {
+		return b.specs[f] // finish reports it
+	}
+	return t.Spec(b.specs[f])
+}
+
+func (b *build) layOut(offsets []int64) {
+	n := len(b.refs)
+	var scratch int64
+	for i, f := range b.l.fields {
+		size := b.sampleBytes(f)
+		end := offsets[i] + int64(n)*size
+		data := FieldData{Name: f.name, Bytes: b.out.mem[offsets[i]:end:end]}
+		if f.media < 0 {
+			data.Dtype, data.Shape, data.Strides = scalarDtype(f.kind), []int{n}, []int{1}
+		} else {
+			spec := b.delivered(f.media)
+			data.Dtype = string(spec.Dtype)
+			data.Shape, data.Strides = logical(n, spec.Shape, b.l.media[f.media].contiguous)
+			scratch = b.place(f.media, data.Bytes, scratch)
+		}
+		b.fields = append(b.fields, data)
+	}
+}
+
+// place points the entries of media field f into the batch and, where they need it, into the scratch
+// memory from offset at on; it returns the offset after them.
+func (b *build) place(f int, field []byte, at int64) int64 {
+	size, half := int64(len(field))/int64(len(b.refs)), b.specs[f].Bytes()
+	for slot := range b.refs {
+		e := b.slot(slot)[f]
+		e.dst = field[int64(slot)*size : int64(slot+1)*size]
+		e.half = e.dst
+		if !b.l.media[f].inPlace() {
+			from := at + int64(slot)*half
+			e.half = b.scratch.mem[from : from+half]
+		}
+	}
+	if b.l.media[f].inPlace() {
+		return at
+	}
+	return at + alignUp(int64(len(b.refs))*half, fieldAlign)
+}
+
+// obtain fills entries: those that an agent owns from it, whatever it does not give from the store.
+func (b *build) obtain(ctx context.Context, w work) error {
+	b.tasks = newTasks(ctx, "step")
+	for p, f := range w.remote {
+		b.tasks.start(func(ctx context.Context) error { return b.fetch(ctx, p, f) })
+	}
+	b.startLocal(w.local)
+	if err := b.tasks.wait(); err != nil {
+		return err
+	}
+	return b.distrust(ctx)
+}
+
+// distrust makes again what came from an agent that has been caught with wrong bytes meanwhile.
+func (b *build) distrust(ctx context.Context) error {
+	var again []*entry
+	for _, e := range b.entries {
+		if e.source == fromAgent && b.l.agents.quarantined(e.peer) {
+			e.reason = fetch.ReasonCorrupt
+			again = append(again, e)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	b.tasks = newTasks(ctx, "step")
+	b.startLocal(again)
+	return b.tasks.wait()
+}
+
+// free gives the memory of a build that failed back.
+func (b *build) free() {
+	for _, s := range []*slab{b.out, b.scratch} {
+		if s != nil {
+			b.l.slabs.put(s)
+		}
+	}
+}
+
+// finish hashes what is recorded and hands the batch over.
+func (b *build) finish() (*Batch, error) {
+	batch := &Batch{Step: b.step, Epoch: b.l.sampler.Epoch(b.step), Fields: b.fields, Samples: b.refs}
+	if b.l.records != nil {
+		batch.records = b.record()
+	}
+	b.count(&batch.Stats)
+	if b.scratch != nil {
+		b.l.slabs.put(b.scratch)
+	}
+	out, slabs := b.out, b.l.slabs
+	batch.release = func() { slabs.put(out) }
+	return batch, nil
+}
+
+// count fills in how the parts were obtained.
+func (b *build) count(s *StepStats) {
+	s.Step, s.Epoch = b.step, b.l.sampler.Epoch(b.step)
+	s.ByReason = map[string]int{}
+	var lead, cpu time.Duration
+	for _, n := range b.attempts {
+		if n > 0 {
+			s.Substituted++
+		}
+	}
+	for _, e := range b.entries {
+		switch e.source {
+		case fromAgent:
+			s.Prepared++
+			lead, cpu = lead+e.lead, cpu+e.cpu
+			addNode(&s.ByNode, e.peer.Name, "prepared", 1)
+			continue
+		case fromAgentRaw:
+			s.Raw++
+		default:
+			s.Local++
+		}
+		if e.reason == "" {
+			continue
+		}
+		s.ByReason[string(e.reason)]++
+		if e.peer != nil {
+			addNode(&s.ByNode, e.peer.Name, string(e.reason), 1)
+		}
+	}
+	if s.Prepared > 0 {
+		s.LeadSeconds = lead.Seconds() / float64(s.Prepared)
+		s.AgentCPU = cpu.Seconds()
+	}
+}

@@ -1,0 +1,286 @@
+package loader
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/hints"
+)
+
+const (
+	// hintTimeout bounds one hint: nothing waits for it.
+	hintTimeout = 2 * time.Second
+	// byeTimeout bounds all of the hints that Close sends.
+	byeTimeout = 500 * time.Millisecond
+	// hintsAtOnce bounds the hints under way.
+	hintsAtOnce = 16
+)
+
+// herald keeps the list of agents, and on rank 0 tells them what comes next: the schedule when one
+// does not know it, the progress when no fetch carries it. No agent gets more than one hint a step.
+type herald struct {
+	l      *Loader
+	finder *finder
+
+	listed  time.Duration // when the list was read last
+	doubts  int           // times in a row that it was read because an agent failed
+	started bool
+	empty   bool  // the last list was empty, and the log says so
+	seen    int64 // the position when progress was looked at last
+	golden  map[string]string
+}
+
+// run returns when ctx ends. It fails only by a bug: an agent's failure is a log line.
+func (h *herald) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if h.due() {
+			h.list(ctx)
+		}
+		if h.l.o.Rank == 0 {
+			h.announce(ctx)
+		}
+		t := time.NewTimer(h.pause())
+		select {
+		case <-ctx.Done():
+		case <-h.l.agents.wake:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+	return nil
+}
+
+// due tells whether the list must be read: at the start, every tick, and after a failure, with a
+// growing pause.
+func (h *herald) due() bool {
+	a := h.l.agents
+	now := a.now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !h.started || now-h.listed >= h.l.o.testing.tick:
+		h.doubts = 0
+	case a.relist && now-h.listed >= h.doubt():
+		h.doubts++
+	default:
+		return false
+	}
+	h.started, h.listed, a.relist = true, now, false
+	return true
+}
+
+func (h *herald) doubt() time.Duration { return backOff(h.doubts, h.l.agents.first) }
+
+// pause is how long nothing can become due without a wake.
+func (h *herald) pause() time.Duration {
+	a := h.l.agents
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	next := h.listed + h.l.o.testing.tick
+	if a.relist {
+		next = min(next, h.listed+h.doubt())
+	}
+	for _, p := range a.roster.peers {
+		if h.l.o.Rank == 0 && p.told != a.roster.generation && p.tellAt > a.now() {
+			next = min(next, p.tellAt)
+		}
+	}
+	return max(next-a.now(), time.Millisecond)
+}
+
+// list reads the list of agents.
+func (h *herald) list(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
+	defer cancel()
+	a := h.l.agents
+	list, err := h.finder.find(ctx, a.now())
+	if err != nil {
+		a.log.Warn("cannot read the list of agents: the last one is kept", zap.String("registry", h.finder.dir), zap.Error(err))
+		return
+	}
+	a.mu.Lock()
+	changed := a.roster.replace(list)
+	a.mu.Unlock()
+	if changed {
+		a.log.Info("agents", zap.Int("count", len(list)))
+	}
+	if len(list) == 0 && !h.empty {
+		a.log.Info("no agents found: everything is made here", zap.String("registry", h.finder.dir))
+	}
+	h.empty = len(list) == 0
+}
+
+// announce sends what is due and returns when it was answered.
+func (h *herald) announce(ctx context.Context) {
+	if h.nobody() || !h.learn(ctx) {
+		return
+	}
+	due := h.dueHints(h.l.position())
+	places := make(chan struct{}, hintsAtOnce)
+	t := newTasks(ctx, "hints")
+	for _, d := range due {
+		places <- struct{}{}
+		t.start(func(ctx context.Context) error {
+			defer func() { <-places }()
+			h.send(ctx, d)
+			return nil
+		})
+	}
+	if err := t.wait(); err != nil && ctx.Err() == nil {
+		h.l.o.Log.Error("hints", zap.Error(err))
+	}
+}
+
+func (h *herald) nobody() bool {
+	a := h.l.agents
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.roster.peers) == 0
+}
+
+// dueHint is a hint for one agent. generation is that of a schedule, 0 for progress.
+type dueHint struct {
+	peer       *peer
+	generation uint64
+	step       int64
+	hint       hints.Hint
+}
+
+// dueHints decides who is told what at a position.
+func (h *herald) dueHints(step int64) []dueHint {
+	a := h.l.agents
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	moved := step != h.seen
+	h.seen = step
+	var due []dueHint
+	for _, p := range a.roster.peers {
+		silent := moved && !p.fetched
+		if moved {
+			p.fetched = false
+		}
+		switch {
+		case p.quarantined || p.hinted == step:
+		case p.told != a.roster.generation && a.now() >= p.tellAt:
+			due = append(due, dueHint{p, a.roster.generation, step, h.schedule(step)})
+		case p.told == a.roster.generation && silent && p.failures == 0:
+			due = append(due, dueHint{p, 0, step, h.hint(hints.Hint{Progress: &hints.Progress{Step: step}})})
+		}
+	}
+	return due
+}
+
+// hint fills in what all hints have.
+func (h *herald) hint(k hints.Hint) hints.Hint {
+	k.ID, k.Job, k.Run = hints.NewID(), h.l.o.Job, h.l.o.Run
+	k.TTL, k.Confidence, k.Identity = hints.MaxTTL, 1, h.l.data.id
+	return k
+}
+
+// schedule foretells everything from step on: the order is known, so it is certain. The agents'
+// mutex is held.
+func (h *herald) schedule(step int64) hints.Hint {
+	spec, r := h.l.sampler.Spec(), &h.l.agents.roster
+	s := &hints.Schedule{
+		DatasetURL: h.l.o.URL, Dataset: h.l.data.id, Spec: spec.Canonical(),
+		Source: spec.Sources[0].Name, Seed: spec.Seed,
+		FirstStep: step, StepTime: h.l.clock.step(), Generation: r.generation, Operators: h.operators(),
+	}
+	for _, f := range h.l.media {
+		s.Fields = append(s.Fields, hints.FieldPlan{Field: f.name, Plan: f.agent.Canonical(), Digest: f.digest})
+	}
+	for _, p := range r.peers {
+		s.Agents = append(s.Agents, hints.Agent{Node: p.Name, Addr: p.Addr})
+	}
+	return h.hint(hints.Hint{Schedule: s})
+}
+
+// operators are the golden digests of the operators that the plans use.
+func (h *herald) operators() map[string]string {
+	m := map[string]string{}
+	for _, f := range h.l.media {
+		for _, id := range f.agent.Identities() {
+			if digest := h.golden[id]; digest != "" {
+				m[id] = digest
+			}
+		}
+	}
+	return m
+}
+
+// learn asks the local workers for their golden digests, once.
+func (h *herald) learn(ctx context.Context) bool {
+	if h.golden != nil {
+		return true
+	}
+	golden, err := h.l.runner.Golden(ctx)
+	if err != nil {
+		h.l.o.Log.Warn("cannot ask the local workers for their operators: agents are not told anything yet", zap.Error(err))
+		return false
+	}
+	h.golden = golden
+	return true
+}
+
+// send gives one hint and notes the reply.
+func (h *herald) send(ctx context.Context, d dueHint) {
+	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
+	defer cancel()
+	a, p := h.l.agents, d.peer
+	reply, err := a.links(p).hints.Announce(ctx, p.Addr, d.hint)
+	kind := "progress"
+	if d.generation > 0 {
+		kind = "schedule"
+	}
+	h.l.count(func(s *Stats) {
+		addTo(&s.Hints, kind, 1)
+		if err != nil || !reply.Accepted {
+			s.HintsFailed++
+		}
+	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p.hinted = d.step
+	switch {
+	case err == nil && reply.Accepted && d.generation > 0:
+		p.told, p.refusal = d.generation, 0
+		p.answered()
+	case err == nil && reply.Accepted:
+	case err == nil && reply.Reason == hints.ReasonUnknownJob:
+		p.told = 0
+	case d.generation > 0:
+		p.refusal++
+		p.tellAt = a.now() + backOff(p.refusal, a.first)
+		a.relist = true
+	}
+	if p.refusal == 1 {
+		a.log.Warn("an agent did not take the schedule", zap.String("node", p.Name), zap.String("addr", p.Addr),
+			zap.String("reason", string(reply.Reason)), zap.String("detail", reply.Detail), zap.Error(err))
+	}
+}
+
+// bye tells the agents that the run is over, so that what lies ready is freed at once.
+func (h *herald) bye(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, byeTimeout)
+	defer cancel()
+	a := h.l.agents
+	t := newTasks(ctx, "hints")
+	a.mu.Lock()
+	for _, p := range a.roster.peers {
+		if p.told > 0 {
+			t.start(func(ctx context.Context) error {
+				_, err := a.links(p).hints.Announce(ctx, p.Addr, h.hint(hints.Hint{Close: &hints.Close{}}))
+				if err != nil {
+					a.log.Info("an agent was not told of the end: it notices by itself", zap.String("node", p.Name), zap.Error(err))
+				}
+				return nil
+			})
+		}
+	}
+	a.mu.Unlock()
+	if err := t.wait(); err != nil && ctx.Err() == nil {
+		a.log.Error("hints", zap.Error(err))
+	}
+}

@@ -1,0 +1,144 @@
+package loader
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/transform"
+)
+
+// mediaField is a media field that is delivered: its plan, cut in two, and how its pixels are
+// finished. It is safe for concurrent use.
+type mediaField struct {
+	name        string
+	agent, rest *transform.Plan
+	digest      [32]byte // of agent
+	contiguous  bool
+
+	fixed   transform.TensorSpec // of agent's output, when isFixed
+	isFixed bool
+
+	mu        sync.Mutex
+	finishers map[int]*transform.Finisher // by channels
+}
+
+func newMediaField(name string, plan *transform.Plan, layout string) *mediaField {
+	f := &mediaField{name: name, contiguous: layout == Contiguous, finishers: map[int]*transform.Finisher{}}
+	f.agent, f.rest = plan.Cut()
+	f.digest = f.agent.Digest()
+	f.fixed, f.isFixed = f.agent.Fixed()
+	return f
+}
+
+// half returns what the agent's half of the plan gives for a part, if it can be told without decoding.
+func (f *mediaField) half(p binfmt.Part, key transform.Key) (transform.TensorSpec, bool, error) {
+	if f.isFixed {
+		return f.fixed, true, nil
+	}
+	if p.Width == 0 || p.Height == 0 {
+		return transform.TensorSpec{}, false, nil
+	}
+	spec, err := f.agent.Output(int(p.Width), int(p.Height), key)
+	return spec, err == nil, err
+}
+
+// finisher returns the table of the plan's rest for pixels of spec half.
+func (f *mediaField) finisher(half transform.TensorSpec) (*transform.Finisher, error) {
+	channels := half.Shape[len(half.Shape)-1]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t := f.finishers[channels]; t != nil {
+		return t, nil
+	}
+	t, err := transform.NewFinisher(f.rest, channels)
+	if err != nil {
+		return nil, fmt.Errorf("field %q: %w", f.name, err)
+	}
+	f.finishers[channels] = t
+	return t, nil
+}
+
+// inPlace tells whether the agent's half is already what is delivered.
+func (f *mediaField) inPlace() bool { return f.rest.Len() == 0 && !f.contiguous }
+
+// finish turns the output of the agent's half into dst, the sample's place in the batch.
+func (f *mediaField) finish(dst, half []byte, spec transform.TensorSpec, buf *buffers) error {
+	if f.inPlace() {
+		return nil // half is dst
+	}
+	t, err := f.finisher(spec)
+	if err != nil {
+		return err
+	}
+	if !f.contiguous {
+		t.Apply(dst, half)
+		return nil
+	}
+	out := t.Spec(spec)
+	if f.rest.Len() == 0 {
+		planes(dst, half, out)
+		return nil
+	}
+	tmp := buf.get(len(dst))
+	defer buf.put(tmp)
+	t.Apply(tmp, half)
+	planes(dst, tmp, out)
+	return nil
+}
+
+// planes writes HWC elements of spec as CHW, frame by frame when there are more dimensions.
+func planes(dst, src []byte, spec transform.TensorSpec) {
+	d := len(spec.Shape)
+	if d < 3 {
+		copy(dst, src)
+		return
+	}
+	pixels, c := spec.Shape[d-3]*spec.Shape[d-2], spec.Shape[d-1]
+	frame := pixels * c * spec.Dtype.Size()
+	for len(src) > 0 && frame > 0 {
+		switch spec.Dtype.Size() {
+		case 1:
+			frameplanes(dst[:frame], src[:frame], c)
+		case 2:
+			frameplanes(elements[uint16](dst[:frame]), elements[uint16](src[:frame]), c)
+		case 4:
+			frameplanes(elements[uint32](dst[:frame]), elements[uint32](src[:frame]), c)
+		}
+		dst, src = dst[frame:], src[frame:]
+	}
+}
+
+func frameplanes[T any](dst, src []T, c int) {
+	pixels := len(src) / c
+	for ch := range c {
+		plane := dst[ch*pixels : (ch+1)*pixels]
+		for i := range plane {
+			plane[i] = src[i*c+ch]
+		}
+	}
+}
+
+// elements views bytes as elements; batch memory and pooled buffers are aligned for every dtype.
+func elements[T any](b []byte) []T {
+	var t T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
+}
+
+// ShapeError says that two samples of one batch have different shapes, so that they cannot be stacked.
+type ShapeError struct {
+	Field          string
+	Sample, Other  uint64
+	Shape, OtherIs []int // channels first
+}
+
+func (e *ShapeError) Error() string {
+	return fmt.Sprintf("field %q: sample %d gives shape %v, sample %d gives %v: a batch needs equal shapes: end the plan with CenterCrop, RandomResizedCrop or Resize of a fixed height and width",
+		e.Field, e.Sample, e.Shape, e.Other, e.OtherIs)
+}
+
+func sameSpec(a, b transform.TensorSpec) bool {
+	return a.Dtype == b.Dtype && slices.Equal(a.Shape, b.Shape)
+}

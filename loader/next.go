@@ -1,0 +1,191 @@
+package loader
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+)
+
+// run is one stretch of consecutive steps that are built ahead.
+type run struct {
+	tasks   *tasks
+	slots   map[int64]*slot
+	started int64 // the next step to start building
+	end     int64 // no step from here on; negative: no end
+}
+
+// slot is one step being built. batch and err are set before ready is closed.
+type slot struct {
+	clock *phaseClock
+	ready chan struct{}
+	batch *Batch
+	err   error
+}
+
+// Next returns the next batch, which belongs to the caller until Release. At the end of an epoch it
+// returns io.EOF once, and the call after that gives the first batch of the next epoch; after
+// Options.Epochs epochs it returns io.EOF always. When ctx ends first, the error matches ctx.Err()
+// and what is being built goes on. After any error the position is unchanged: the next call tries the
+// same step again.
+func (l *Loader) Next(ctx context.Context) (*Batch, error) {
+	if err := l.enter(ctx); err != nil {
+		return nil, fmt.Errorf("loader.Next: %w", err)
+	}
+	defer l.leave()
+	if l.atEnd || l.finished() {
+		l.atEnd, l.left = false, false
+		return nil, io.EOF
+	}
+	batch, err := l.next(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("loader.Next: %w", err)
+	}
+	return batch, nil
+}
+
+// finished tells whether all epochs are over.
+func (l *Loader) finished() bool {
+	end := l.end()
+	return end >= 0 && l.position() >= end
+}
+
+// end is the step at which the run ends, -1 if it does not.
+func (l *Loader) end() int64 {
+	if l.o.Epochs == 0 {
+		return -1
+	}
+	return l.o.Epochs * l.sampler.StepsPerEpoch()
+}
+
+func (l *Loader) next(ctx context.Context) (*Batch, error) {
+	if l.run == nil {
+		l.startRun()
+	}
+	step := l.position()
+	s := l.run.slots[step]
+	if !l.waiting {
+		l.waiting, l.waitAt, l.waited = true, l.now(), s.clock.read()
+	}
+	select {
+	case <-s.ready:
+	default:
+		select {
+		case <-s.ready:
+		case <-l.closed:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if s.err != nil {
+		l.waiting = false
+		l.stopRun()
+		return nil, s.err
+	}
+	return l.deliver(step, s)
+}
+
+// deliver hands a step over: from here on it counts.
+func (l *Loader) deliver(step int64, s *slot) (*Batch, error) {
+	b := s.batch
+	b.Stats.stall(s.clock.read().minus(l.waited))
+	if l.left {
+		b.Stats.Consumer = (l.waitAt - l.leftAt).Seconds()
+	}
+	if err := l.write(b); err != nil {
+		return nil, err
+	}
+	delete(l.run.slots, step)
+	l.pos.Store(step + 1)
+	now := l.now()
+	l.clock.delivered(step, now)
+	l.waiting, l.left, l.leftAt = false, true, now
+	l.atEnd = l.sampler.Epoch(step+1) != l.sampler.Epoch(step)
+	l.count(func(t *Stats) { t.add(b.Stats, len(b.Samples)) })
+	l.fill()
+	if l.agents.wanted {
+		l.agents.poke()
+	}
+	return b, nil
+}
+
+// write puts a delivered step into the files that were asked for.
+func (l *Loader) write(b *Batch) error {
+	if err := l.records.write(b); err != nil {
+		return err
+	}
+	return l.statsFile.write(b.Stats)
+}
+
+// startRun starts building at the position.
+func (l *Loader) startRun() {
+	l.run = &run{tasks: newTasks(context.Background(), "prefetch"), slots: map[int64]*slot{}, started: l.position(), end: l.end()}
+	l.fill()
+}
+
+// fill starts steps until as many as allowed are being built or ready.
+func (l *Loader) fill() {
+	r := l.run
+	for r.started < l.position()+int64(l.o.Prefetch) && (r.end < 0 || r.started < r.end) {
+		step, s := r.started, &slot{clock: newPhaseClock(l.now), ready: make(chan struct{})}
+		r.slots[step] = s
+		r.started++
+		r.tasks.start(func(ctx context.Context) error {
+			defer close(s.ready)
+			err := safely(ctx, func(ctx context.Context) (err error) {
+				s.batch, err = l.buildStep(ctx, step, s.clock)
+				return err
+			})
+			s.err = err
+			return nil // the error is delivered when its turn comes
+		})
+	}
+}
+
+// stopRun throws away what was built ahead.
+func (l *Loader) stopRun() {
+	if l.run == nil {
+		return
+	}
+	l.run.tasks.stop()
+	for _, s := range l.run.slots {
+		if s.batch != nil {
+			s.batch.Release()
+		}
+	}
+	l.run = nil
+}
+
+// lines is a file of JSON lines. A nil one takes nothing.
+type lines struct {
+	file *os.File
+}
+
+func newLines(path string) (*lines, error) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("stats_path: %w", err)
+	}
+	return &lines{file: f}, nil
+}
+
+func (w *lines) write(v any) error {
+	if w == nil {
+		return nil
+	}
+	line, err := json.Marshal(v)
+	if err == nil {
+		_, err = w.file.Write(append(line, '\n'))
+	}
+	return err
+}
+
+// Close closes the file.
+func (w *lines) Close() error {
+	if w == nil {
+		return nil
+	}
+	return w.file.Close()
+}

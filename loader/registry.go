@@ -1,0 +1,128 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// registryFiles lets hints.Registry read a store. The loader never writes there.
+type registryFiles struct {
+	store.Store
+}
+
+func (f registryFiles) ListFiles(ctx context.Context, dir string, each func(base string, modified time.Time)) error {
+	infos, err := f.List(ctx, dir)
+	for _, i := range infos {
+		if !i.Dir {
+			each(path.Base(i.Name), i.ModTime)
+		}
+	}
+	return err
+}
+
+func (f registryFiles) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
+	file, err := f.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if file.Size() > limit {
+		return nil, fmt.Errorf("%s: %d bytes, at most %d are read", name, file.Size(), limit)
+	}
+	data := make([]byte, file.Size())
+	return data, file.ReadRanges(ctx, []store.Range{{Buf: data}})
+}
+
+func (registryFiles) ReplaceFile(context.Context, string, []byte) error { return errors.ErrUnsupported }
+func (registryFiles) RemoveFile(context.Context, string) error          { return errors.ErrUnsupported }
+
+// finder finds the agents that Options.Agents ask for.
+type finder struct {
+	store    store.Store
+	dir      string // of the registry
+	registry *hints.Registry
+	auto     bool
+	fixed    []peer          // given as node=address
+	byAddr   map[string]bool // given as an address, whose node the registry must tell
+}
+
+func newFinder(o Options) (*finder, error) {
+	f := &finder{store: o.Store, dir: o.Registry, registry: hints.NewRegistry(registryFiles{o.Store}, o.Registry), byAddr: map[string]bool{}}
+	for _, a := range o.Agents {
+		if a == AgentsAuto {
+			f.auto = true
+			continue
+		}
+		node, addr, named := strings.Cut(a, "=")
+		if !named {
+			addr = a
+		}
+		if _, _, err := net.SplitHostPort(addr); err != nil || named && node == "" {
+			return nil, fmt.Errorf("agents: %q: must be %q, host:port or node=host:port", a, AgentsAuto)
+		}
+		if named {
+			f.fixed = append(f.fixed, newPeer(node, addr, true))
+		} else {
+			f.byAddr[addr] = true
+		}
+	}
+	return f, nil
+}
+
+// find lists the agents now. Agents that cannot be found are left out.
+func (f *finder) find(ctx context.Context, now time.Duration) ([]peer, error) {
+	list := append([]peer{}, f.fixed...)
+	if !f.auto && len(f.byAddr) == 0 {
+		return list, nil
+	}
+	found, err := f.registry.List(ctx, now)
+	if err != nil {
+		return list, err
+	}
+	for _, e := range found.Live {
+		given := f.byAddr[e.Addr]
+		if f.auto || given {
+			list = append(list, newPeer(e.Node, e.Addr, given || f.ownedByStore(e.Node)))
+		}
+	}
+	return list, nil
+}
+
+// ownedByStore tells whether an agent's registry file belongs to whoever owns the folder of agents'
+// store: a file that anyone else put there must not be sent a token. Where the owner cannot be told,
+// it is nobody's.
+func (f *finder) ownedByStore(node string) bool {
+	root, ok1 := f.owner("/")
+	file, ok2 := f.owner(path.Join(f.dir, node+".json"))
+	return ok1 && ok2 && root == file
+}
+
+func (f *finder) owner(name string) (uid uint32, ok bool) {
+	l, ok := f.store.(store.Localizer)
+	if !ok {
+		return 0, false
+	}
+	local, ok := l.LocalPath(name)
+	if !ok {
+		return 0, false
+	}
+	info, err := os.Lstat(local)
+	if err != nil {
+		return 0, false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return st.Uid, true
+}
