@@ -158,7 +158,7 @@ const maxProblems = 16
 
 // problems collects broken rules.
 type problems struct {
-	list []error
+	list []string
 	more int
 }
 
@@ -167,7 +167,7 @@ func (p *problems) add(format string, args ...any) {
 		p.more++
 		return
 	}
-	p.list = append(p.list, fmt.Errorf(format, args...))
+	p.list = append(p.list, fmt.Sprintf(format, args...))
 }
 
 func (p *problems) when(broken bool, format string, args ...any) {
@@ -196,10 +196,14 @@ func (p *problems) addr(field, s string) {
 	p.when(len(s) > maxAddr || err != nil || bad != nil || host == "" || number == 0, "%s: %.60q is not host:port", field, s)
 }
 
-// joined returns the broken rules as one error, nil if there are none.
+// joined returns the broken rules as one error of one line, nil if there are none.
 func (p *problems) joined() error {
-	if p.more > 0 {
-		p.list = append(p.list, fmt.Errorf("and %d more", p.more))
+	if len(p.list) == 0 {
+		return nil
 	}
-	return errors.Join(p.list...)
+	all := strings.Join(p.list, "; ")
+	if p.more > 0 {
+		all += fmt.Sprintf("; and %d more", p.more)
+	}
+	return errors.New(all)
 }

@@ -1,0 +1,101 @@
+package hints
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func take(b *Inbox, h Hint) Reply {
+	if r, handle := b.Admit(h); !handle {
+		return r
+	}
+	b.Done(h, Accept())
+	return Accept()
+}
+
+func inRun(run string, h Hint) Hint { h.Run = run; return h }
+
+// TestInbox is row 20 of the fault matrix: replay, disorder, an old run id.
+func TestInbox(t *testing.T) {
+	b := NewInbox()
+	first := schedule()
+	if r, handle := b.Admit(first); !handle {
+		t.Fatalf("a new hint is answered with %+v", r)
+	}
+	if old := b.Done(first, Refuse(ReasonBusy, "")); old != "" {
+		t.Fatalf("a refused schedule replaces %q", old)
+	}
+	if _, handle := b.Admit(first); !handle {
+		t.Fatal("a refused hint cannot be sent again")
+	}
+	b.Done(first, Accept())
+	if r, handle := b.Admit(first); handle || !r.Accepted {
+		t.Fatalf("repeated: handled %t, %+v", handle, r)
+	}
+	second := inRun("run-2", schedule())
+	if _, handle := b.Admit(second); !handle {
+		t.Fatal("a new run is refused")
+	}
+	if old := b.Done(second, Accept()); old != "run-1" {
+		t.Fatalf("the new run replaces %q, want run-1", old)
+	}
+	if r := take(b, of(Hint{Progress: &Progress{}})); r.Reason != ReasonOldRun {
+		t.Errorf("progress of the old run: %+v", r)
+	}
+	if r := take(b, schedule()); r.Reason != ReasonOldRun {
+		t.Errorf("late schedule of the old run: %+v", r)
+	}
+	if r := take(b, inRun("run-2", of(Hint{Close: &Close{}}))); !r.Accepted {
+		t.Errorf("close: %+v", r)
+	}
+	if r := take(b, inRun("run-2", of(Hint{Progress: &Progress{}}))); r.Reason != ReasonOldRun {
+		t.Errorf("progress after close: %+v", r)
+	}
+	other := schedule()
+	other.Job = "another"
+	if r := take(b, other); !r.Accepted {
+		t.Errorf("another job with the same run id: %+v", r)
+	}
+}
+
+// TestInboxAnyOrder: however hints are repeated and reordered, each is handled at most once, and none of
+// an old run after its successor was seen.
+func TestInboxAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := NewInbox()
+		handled := map[string]bool{}
+		newest := 0
+		for range rapid.IntRange(1, 60).Draw(t, "hints") {
+			run := rapid.IntRange(1, 4).Draw(t, "run")
+			h := schedule()
+			h.Run, h.ID = fmt.Sprint("run-", run), fmt.Sprint(run, "-", rapid.IntRange(0, 3).Draw(t, "id"))
+			if _, handle := b.Admit(h); !handle {
+				continue
+			}
+			if handled[h.ID] {
+				t.Fatalf("%s is handled twice", h.ID)
+			}
+			handled[h.ID] = true
+			if replaced := b.Done(h, Accept()); replaced == "" && newest != 0 && newest != run {
+				t.Fatalf("run %d came after %d and replaced nothing", run, newest)
+			}
+			newest = run
+		}
+	})
+}
+
+// TestInboxStorm: 10^6 hints take bounded memory.
+func TestInboxStorm(t *testing.T) {
+	b := NewInbox()
+	for i := range 1_000_000 {
+		h := Hint{Job: "j", Run: "r", ID: fmt.Sprint(i), Progress: &Progress{}}
+		if r := take(b, h); !r.Accepted {
+			t.Fatalf("hint %d: %+v", i, r)
+		}
+	}
+	if n := len(b.seen.values); n != inboxHints || len(b.seen.order) != n {
+		t.Errorf("%d hints remembered, at most %d", n, inboxHints)
+	}
+}

@@ -1,0 +1,213 @@
+package hints
+
+import (
+	"crypto/sha256"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/stepahead-io/stepahead/hints/hintspb"
+)
+
+// schedule is a valid hint.
+func schedule() Hint {
+	plan := []byte(`{"ops":[{"op":"DecodeImage"}],"plan":1}`)
+	dataset := sha256.Sum256([]byte("dataset"))
+	return Hint{
+		ID: NewID(), Job: "job", Run: "run-1", TTL: time.Minute, Confidence: 1, Identity: dataset,
+		Schedule: &Schedule{
+			DatasetURL: "dir:///data/photos", Dataset: dataset, Spec: []byte(`{"spec":1}`),
+			Fields: []FieldPlan{{Field: "image", Plan: plan, Digest: sha256.Sum256(plan)}},
+			Seed:   7, FirstStep: 3, StepTime: 250 * time.Millisecond, Generation: 2,
+			Agents:    []Agent{{"dn1", "127.0.0.1:4001"}, {"dn2", "[::1]:4002"}},
+			Operators: map[string]string{"jpeg/islow-fancy@1": strings.Repeat("ab", 32)},
+		},
+	}
+}
+
+func of(h Hint) Hint {
+	h.ID, h.Job, h.Run, h.TTL, h.Confidence = NewID(), "job", "run-1", time.Minute, 0.5
+	return h
+}
+
+// samples has one valid hint of each kind and form.
+func samples() map[string]Hint {
+	window := schedule()
+	window.Schedule.Spec = nil
+	window.Schedule.Window = &Window{Epoch: 2, FirstStep: 3, Steps: [][]WindowSample{{{Epoch: 1, Sample: 9}, {Source: 1, Sample: 8}}, {}}}
+	return map[string]Hint{
+		"schedule": schedule(),
+		"window":   window,
+		"progress": of(Hint{Progress: &Progress{Step: 12}}),
+		"close":    of(Hint{Close: &Close{}}),
+		"start":    of(Hint{Start: &Start{Ranks: 2048, RanksPerHost: 8, ExpectedIn: time.Minute, Files: []HotFile{{"/ckpt/.metadata", 2048}}}}),
+		"checkpoint": of(Hint{Identity: [32]byte{9}, Checkpoint: &Checkpoint{
+			State: Committed, Path: "/ckpt/step-100", Layout: "dcp", SaveID: "s1", Urgency: 0.5,
+			Files: []CheckpointFile{{Name: "__0_0.distcp", Size: 1 << 40, CRC: 77}}}}),
+	}
+}
+
+// TestMessageRoundTrip: nothing is lost on the wire, and every rule passes what is right.
+func TestMessageRoundTrip(t *testing.T) {
+	for name, want := range samples() {
+		data, err := proto.Marshal(encode(want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m hintspb.Hint
+		if err := proto.Unmarshal(data, &m); err != nil {
+			t.Fatal(err)
+		}
+		got, err := decode(&m)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if name == "window" {
+			got.Schedule.Window.Steps[1] = [][]WindowSample{{}}[0]
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// TestBrokenRules: every rule refuses, and names the field.
+func TestBrokenRules(t *testing.T) {
+	type change func(h *Hint)
+	long := strings.Repeat("x", maxURL+1)
+	for name, c := range map[string]struct {
+		base  string
+		f     change
+		field string
+	}{
+		"no id":             {"progress", func(h *Hint) { h.ID = "" }, "id"},
+		"long job":          {"progress", func(h *Hint) { h.Job = long }, "job"},
+		"newline in run":    {"progress", func(h *Hint) { h.Run = "a\nb" }, "run"},
+		"not UTF-8":         {"progress", func(h *Hint) { h.Run = "\xff" }, "run"},
+		"no ttl":            {"progress", func(h *Hint) { h.TTL = 0 }, "ttl"},
+		"negative ttl":      {"progress", func(h *Hint) { h.TTL = -time.Hour }, "ttl"},
+		"endless ttl":       {"progress", func(h *Hint) { h.TTL = math.MaxInt64 }, "ttl"},
+		"no confidence":     {"progress", func(h *Hint) { h.Confidence = 0 }, "confidence"},
+		"too sure":          {"progress", func(h *Hint) { h.Confidence = 1.5 }, "confidence"},
+		"confidence NaN":    {"progress", func(h *Hint) { h.Confidence = math.NaN() }, "confidence"},
+		"no kind":           {"progress", func(h *Hint) { h.Progress = nil }, "kind"},
+		"two kinds":         {"progress", func(h *Hint) { h.Close = &Close{} }, "kind"},
+		"negative step":     {"progress", func(h *Hint) { h.Progress.Step = -1 }, "progress.step"},
+		"other identity":    {"schedule", func(h *Hint) { h.Identity[0]++ }, "identity"},
+		"no url":            {"schedule", func(h *Hint) { h.Schedule.DatasetURL = "" }, "schedule.dataset_url"},
+		"long url":          {"schedule", func(h *Hint) { h.Schedule.DatasetURL = long }, "schedule.dataset_url"},
+		"no form":           {"schedule", func(h *Hint) { h.Schedule.Spec = nil }, "spec or a window"},
+		"two forms":         {"schedule", func(h *Hint) { h.Schedule.Window = &Window{Steps: [][]WindowSample{{}}} }, "spec or a window"},
+		"spec is not JSON":  {"schedule", func(h *Hint) { h.Schedule.Spec = []byte("{") }, "schedule.spec"},
+		"huge spec":         {"schedule", func(h *Hint) { h.Schedule.Spec = make([]byte, maxPlan+1) }, "schedule.spec"},
+		"long source":       {"schedule", func(h *Hint) { h.Schedule.Source = long }, "schedule.source"},
+		"negative first":    {"schedule", func(h *Hint) { h.Schedule.FirstStep = -1 }, "schedule.first_step"},
+		"negative time":     {"schedule", func(h *Hint) { h.Schedule.StepTime = -1 }, "schedule.step_time"},
+		"slow step":         {"schedule", func(h *Hint) { h.Schedule.StepTime = 2 * time.Hour }, "schedule.step_time"},
+		"no fields":         {"schedule", func(h *Hint) { h.Schedule.Fields = nil }, "schedule.fields"},
+		"many fields":       {"schedule", func(h *Hint) { h.Schedule.Fields = make([]FieldPlan, maxFields+1) }, "schedule.fields"},
+		"field twice":       {"schedule", func(h *Hint) { h.Schedule.Fields = append(h.Schedule.Fields, h.Schedule.Fields[0]) }, "schedule.fields[1].field"},
+		"no plan":           {"schedule", func(h *Hint) { h.Schedule.Fields[0].Plan = nil }, "schedule.fields[0].plan"},
+		"other plan":        {"schedule", func(h *Hint) { h.Schedule.Fields[0].Digest[0]++ }, "schedule.fields[0].plan_digest"},
+		"no agents":         {"schedule", func(h *Hint) { h.Schedule.Agents = nil }, "schedule.agents"},
+		"many agents":       {"schedule", func(h *Hint) { h.Schedule.Agents = make([]Agent, maxAgents+1) }, "schedule.agents"},
+		"agent twice":       {"schedule", func(h *Hint) { h.Schedule.Agents[1].Node = "dn1" }, "schedule.agents[1].node"},
+		"no address":        {"schedule", func(h *Hint) { h.Schedule.Agents[1].Addr = "" }, "schedule.agents[1].addr"},
+		"no port":           {"schedule", func(h *Hint) { h.Schedule.Agents[1].Addr = "host" }, "schedule.agents[1].addr"},
+		"port zero":         {"schedule", func(h *Hint) { h.Schedule.Agents[1].Addr = "host:0" }, "schedule.agents[1].addr"},
+		"many operators":    {"schedule", func(h *Hint) { h.Schedule.Operators = manyOperators() }, "schedule.operators"},
+		"operator's digest": {"schedule", func(h *Hint) { h.Schedule.Operators["x"] = "zz" }, "schedule.operators"},
+		"empty window":      {"window", func(h *Hint) { h.Schedule.Window.Steps = nil }, "schedule.window.steps"},
+		"long window":       {"window", func(h *Hint) { h.Schedule.Window.Steps = make([][]WindowSample, maxSteps+1) }, "schedule.window.steps"},
+		"wide window":       {"window", func(h *Hint) { h.Schedule.Window.Steps[0] = make([]WindowSample, maxSamples+1) }, "schedule.window"},
+		"window begins":     {"window", func(h *Hint) { h.Schedule.Window.FirstStep = -1 }, "schedule.window.first_step"},
+		"no ranks":          {"start", func(h *Hint) { h.Start.Ranks = 0 }, "start"},
+		"ranks a host":      {"start", func(h *Hint) { h.Start.RanksPerHost = 4096 }, "start"},
+		"starts never":      {"start", func(h *Hint) { h.Start.ExpectedIn = -1 }, "start.expected_in"},
+		"hot file":          {"start", func(h *Hint) { h.Start.Files[0].Path = "" }, "start.files[0].path"},
+		"many hot files":    {"start", func(h *Hint) { h.Start.Files = make([]HotFile, maxFiles+1) }, "start.files"},
+		"no state":          {"checkpoint", func(h *Hint) { h.Checkpoint.State = 0 }, "checkpoint.state"},
+		"new state":         {"checkpoint", func(h *Hint) { h.Checkpoint.State = 8 }, "checkpoint.state"},
+		"no path":           {"checkpoint", func(h *Hint) { h.Checkpoint.Path = "" }, "checkpoint.path"},
+		"layout":            {"checkpoint", func(h *Hint) { h.Checkpoint.Layout = long }, "checkpoint.layout"},
+		"save id":           {"checkpoint", func(h *Hint) { h.Checkpoint.SaveID = "\x00" }, "checkpoint.save_id"},
+		"urgency":           {"checkpoint", func(h *Hint) { h.Checkpoint.Urgency = math.NaN() }, "checkpoint.urgency"},
+		"file's name":       {"checkpoint", func(h *Hint) { h.Checkpoint.Files[0].Name = "" }, "checkpoint.files[0].name"},
+		"file's size":       {"checkpoint", func(h *Hint) { h.Checkpoint.Files[0].Size = -1 }, "checkpoint.files[0].size"},
+		"many files":        {"checkpoint", func(h *Hint) { h.Checkpoint.Files = make([]CheckpointFile, maxFiles+1) }, "checkpoint.files"},
+	} {
+		h := samples()[c.base]
+		c.f(&h)
+		err := h.Validate()
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.field) {
+			t.Errorf("%s: got %v, want an error that names %s", name, err, c.field)
+		} else if strings.Contains(err.Error(), "\n") || len(err.Error()) > 4096 {
+			t.Errorf("%s: the error is not one readable line: %d bytes", name, len(err.Error()))
+		}
+	}
+}
+
+// TestAllProblemsAtOnce: one answer is enough to correct a hint.
+func TestAllProblemsAtOnce(t *testing.T) {
+	err := (Hint{ID: "x", Progress: &Progress{Step: -1}}).Validate()
+	for _, field := range []string{"job", "run", "ttl", "confidence", "progress.step"} {
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("%v does not name %s", err, field)
+		}
+	}
+}
+
+// TestSpanDoesNotWrap: a number from the wire never turns into a plausible duration.
+func TestSpanDoesNotWrap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64().Draw(t, "n")
+		got := span(n, time.Millisecond)
+		if (n < 0) != (got < 0) || n > 1<<53 && got < 1<<53 {
+			t.Fatalf("%d ms became %s", n, got)
+		}
+	})
+}
+
+// FuzzHint: no message makes the decoder panic, and what it accepts survives the way back.
+func FuzzHint(f *testing.F) {
+	for _, h := range samples() {
+		data, err := proto.Marshal(encode(h))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m hintspb.Hint
+		if proto.Unmarshal(data, &m) != nil {
+			return
+		}
+		h, err := decode(&m)
+		if err != nil {
+			if !errors.Is(err, ErrInvalid) {
+				t.Fatalf("%v does not match ErrInvalid", err)
+			}
+			return
+		}
+		again, err := decode(encode(h))
+		if err != nil || !proto.Equal(encode(again), encode(h)) {
+			t.Fatalf("accepted %+v, then %+v: %v", h, again, err)
+		}
+	})
+}
+
+func manyOperators() map[string]string {
+	m := map[string]string{}
+	for len(m) <= maxOperators {
+		m[NewID()] = strings.Repeat("ab", 32)
+	}
+	return m
+}
