@@ -60,7 +60,7 @@ func (k *sourceKey) permutation(p *permutation, epoch, use, n uint64) {
 	}
 	e := mix(mix(k[0]^epoch) + use)
 	for i := range uint64(p.rounds) {
-		p.keys[i] = mix(e ^ k[i%4] + i*gamma)
+		p.keys[i] = mix((e ^ k[i%4]) + i*gamma)
 	}
 }
 

@@ -3,6 +3,7 @@ package sampler
 
 import (
 	"fmt"
+	"slices"
 )
 
 // A SampleRef is one place of a global batch and the sample that fills it.
@@ -36,6 +37,7 @@ func New(spec Spec) (*Sampler, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("sampler.New: %w", err)
 	}
+	spec.Sources = slices.Clone(spec.Sources)
 	source := spec.Sources[0]
 	s := &Sampler{
 		spec:    spec,
@@ -53,7 +55,7 @@ func New(spec Spec) (*Sampler, error) {
 // Spec returns the Spec, with its defaults filled in.
 func (s *Sampler) Spec() Spec {
 	spec := s.spec
-	spec.Sources = append([]Source(nil), spec.Sources...)
+	spec.Sources = slices.Clone(spec.Sources)
 	return spec
 }
 

@@ -1,0 +1,100 @@
+package sampler
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+type goldenCase struct {
+	Canonical     string
+	Digest        string
+	StepsPerEpoch int64 `json:"steps_per_epoch"`
+	Steps         []struct {
+		Step    int64
+		Epoch   int64
+		Samples []uint64
+	}
+	Substitutes []struct {
+		Step     int64
+		Position int64
+		Attempt  int
+		Sample   uint64
+	}
+}
+
+func readGolden(t *testing.T) ([]byte, []goldenCase) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []goldenCase
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	return data, cases
+}
+
+// The order is a promise across versions: a change that breaks this test breaks running jobs.
+func TestGoldenVectors(t *testing.T) {
+	_, cases := readGolden(t)
+	for _, c := range cases {
+		s := mustParse(t, c.Canonical)
+		if got := string(s.Spec().Canonical()); got != c.Canonical {
+			t.Errorf("canonical form %s, want %s", got, c.Canonical)
+		}
+		if got := fmt.Sprintf("%x", s.Spec().Digest()); got != c.Digest {
+			t.Errorf("%s: digest %s, want %s", c.Canonical, got, c.Digest)
+		}
+		if got := s.StepsPerEpoch(); got != c.StepsPerEpoch {
+			t.Errorf("%s: %d steps an epoch, want %d", c.Canonical, got, c.StepsPerEpoch)
+		}
+		for _, g := range c.Steps {
+			refs := s.Step(g.Step, nil)
+			if got := ids(refs); !slices.Equal(got, g.Samples) || s.Epoch(g.Step) != g.Epoch || refs[0].Epoch != uint64(g.Epoch) {
+				t.Errorf("%s: step %d gives %v of epoch %d, want %v of %d", c.Canonical, g.Step, got, s.Epoch(g.Step), g.Samples, g.Epoch)
+			}
+		}
+		for _, g := range c.Substitutes {
+			ref := s.Step(g.Step, nil)[g.Position]
+			if got := s.Substitute(g.Step, ref, g.Attempt).Sample; got != g.Sample {
+				t.Errorf("%s: substitute %d of step %d position %d is %d, want %d", c.Canonical, g.Attempt, g.Step, g.Position, got, g.Sample)
+			}
+		}
+	}
+}
+
+// The vectors come from another implementation, in another language, of the published description.
+func TestGoldenVectorsComeFromTheDescription(t *testing.T) {
+	python, err := findPython()
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("no Python and CI=true: %v", err)
+		}
+		t.Skipf("SKIPPED, the golden vectors were not recomputed: no Python: %v", err)
+	}
+	want, _ := readGolden(t)
+	got, err := exec.Command(python, "testdata/order.py").Output()
+	if err != nil {
+		t.Fatalf("testdata/order.py: %v", err)
+	}
+	if string(got) != string(want) {
+		t.Fatal("testdata/order.py does not give testdata/golden.json")
+	}
+}
+
+func findPython() (string, error) {
+	venv, err := filepath.Abs("../.venv/bin/python")
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(venv); err == nil {
+		return venv, nil
+	}
+	return exec.LookPath("python3")
+}
