@@ -1,5 +1,7 @@
 package transform
 
+import "slices"
+
 // Dtype is the element type of a tensor, by its NumPy name (bfloat16 by ml_dtypes' name).
 type Dtype string
 
@@ -37,4 +39,9 @@ func (t TensorSpec) Bytes() int64 {
 		n *= int64(d)
 	}
 	return n
+}
+
+// Equal reports whether both name the same dtype and shape.
+func (t TensorSpec) Equal(u TensorSpec) bool {
+	return t.Dtype == u.Dtype && slices.Equal(t.Shape, u.Shape)
 }
