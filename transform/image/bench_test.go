@@ -1,0 +1,160 @@
+package image
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/internal/testdata"
+	"github.com/stepahead-io/stepahead/transform"
+)
+
+// benchEnv may name a folder of JPEG files to measure with instead of the photographs of the test data.
+const benchEnv = "STEPAHEAD_BENCH_JPEG"
+
+// boxesEnv may name a file to which the drawn boxes are written, one "path x y w h" a line, so that
+// another program can do the same work.
+const boxesEnv = "STEPAHEAD_BENCH_BOXES"
+
+type sample struct {
+	in  []byte
+	box transform.Box
+}
+
+const benchPlan = `{"plan": 1, "ops": [{"op": "DecodeImage"}, {"op": "RandomResizedCrop", "size": [224, 224]}]}`
+
+func benchSamples(b *testing.B) []sample {
+	b.Helper()
+	root := os.Getenv(benchEnv)
+	if root == "" {
+		root = testdata.Path(b, "photos/dali")
+	}
+	paths, err := filepath.Glob(filepath.Join(root, "*.jpg"))
+	if err != nil || len(paths) == 0 {
+		b.Skipf("no *.jpg in %s", root)
+	}
+	plan, err := transform.ParsePlan([]byte(benchPlan))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var samples []sample
+	var boxes []byte
+	for i, path := range paths {
+		in, err := os.ReadFile(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, w, h, err := decodeAll(in, Limits{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		r, err := plan.Resolve(w, h, transform.Key{Seed: 7, Sample: uint64(i)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		box := transform.Box{W: w, H: h}
+		if r.Steps[0].Kind == transform.StepCrop {
+			box = r.Steps[0].Box
+		}
+		samples = append(samples, sample{in, box})
+		boxes = fmt.Appendf(boxes, "%s %d %d %d %d\n", path, box.X, box.Y, box.W, box.H)
+	}
+	if to := os.Getenv(boxesEnv); to != "" {
+		if err := os.WriteFile(to, boxes, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return samples
+}
+
+// cpu returns the CPU time of the process in milliseconds.
+func cpu(b *testing.B) float64 {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
+}
+
+// measure runs one over all samples b.N times and reports CPU time, which a busy machine disturbs less.
+func measure(b *testing.B, one func(i int, s sample)) {
+	samples := benchSamples(b)
+	for i, s := range samples {
+		one(i, s)
+	}
+	start := cpu(b)
+	for b.Loop() {
+		for i, s := range samples {
+			one(i, s)
+		}
+	}
+	b.ReportMetric((cpu(b)-start)/float64(b.N*len(samples)), "cpu-ms/image")
+}
+
+// BenchmarkRandomResizedCrop is the whole operator through Run, one call an image.
+func BenchmarkRandomResizedCrop(b *testing.B) {
+	plan, err := transform.ParsePlan([]byte(benchPlan))
+	if err != nil {
+		b.Fatal(err)
+	}
+	out := make([]byte, 224*224*channels)
+	measure(b, func(i int, s sample) {
+		if _, err := Run(plan, transform.Key{Seed: 7, Sample: uint64(i)}, s.in, out, Limits{}); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+// BenchmarkVariants is the same with given kernels.
+func BenchmarkVariants(b *testing.B) {
+	for _, v := range variants() {
+		b.Run(v.String(), func(b *testing.B) {
+			out := make([]byte, 224*224*channels)
+			measure(b, func(_ int, s sample) {
+				steps := []transform.Step{{Kind: transform.StepCrop, Box: s.box}, {Kind: transform.StepResize, Width: 224, Height: 224, Version: 2}}
+				if _, err := runSteps(s.in, out, v, steps...); err != nil {
+					b.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkRegionOnly decodes the same regions and does nothing with them: the floor.
+func BenchmarkRegionOnly(b *testing.B) {
+	out := make([]byte, 64<<20)
+	measure(b, func(_ int, s sample) {
+		if _, err := runSteps(s.in, out, bestVariant(), transform.Step{Kind: transform.StepCrop, Box: s.box}); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+// BenchmarkDecode decodes whole images.
+func BenchmarkDecode(b *testing.B) {
+	out := make([]byte, 64<<20)
+	measure(b, func(_ int, s sample) {
+		if _, err := runSteps(s.in, out, bestVariant()); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+func variants() []variant {
+	var have []variant
+	for _, v := range []variant{scalar, sse41, avx2, neon} {
+		if v.available() {
+			have = append(have, v)
+		}
+	}
+	return have
+}
+
+// runSteps runs resolved steps on an encoded image.
+func runSteps(in, out []byte, v variant, steps ...transform.Step) (transform.TensorSpec, error) {
+	j := job{lim: Limits{}.withDefaults(), variant: v}
+	return j.run(in, out, func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: steps}, nil })
+}

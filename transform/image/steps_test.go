@@ -1,0 +1,187 @@
+package image
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/transform"
+	"pgregory.net/rapid"
+)
+
+// noise returns n bytes that any language can make: SHA-256 over u32le seed and u32le block, block after block.
+func noise(seed uint32, n int) []byte {
+	b := make([]byte, 0, n+sha256.Size)
+	for block := uint32(0); len(b) < n; block++ {
+		sum := sha256.Sum256(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, seed), block))
+		b = append(b, sum[:]...)
+	}
+	return b[:n]
+}
+
+// pixels is a finished picture, for the reference below.
+type pixels struct {
+	rgb  []byte
+	w, h int
+}
+
+// The reference: one step after the other, the plainest way.
+
+func (p pixels) apply(s transform.Step) pixels {
+	switch s.Kind {
+	case transform.StepCrop:
+		return p.cropped(s.Box)
+	case transform.StepFlip:
+		return p.flipped()
+	}
+	down := p.h - s.Height
+	if s.Version == 2 && down > 0 && down > 2*(p.w-s.Width) {
+		return p.tall(s.Height).wide(s.Width)
+	}
+	return p.wide(s.Width).tall(s.Height)
+}
+
+func blank(w, h int) pixels { return pixels{make([]byte, w*h*channels), w, h} }
+
+func (p pixels) at(x, y, c int) byte { return p.rgb[(y*p.w+x)*channels+c] }
+
+func (p pixels) fill(value func(x, y, c int) byte) pixels {
+	for y := range p.h {
+		for x := range p.w {
+			for c := range channels {
+				p.rgb[(y*p.w+x)*channels+c] = value(x, y, c)
+			}
+		}
+	}
+	return p
+}
+
+func (p pixels) cropped(b transform.Box) pixels {
+	return blank(b.W, b.H).fill(func(x, y, c int) byte {
+		if x += b.X; x < 0 || x >= p.w {
+			return 0
+		}
+		if y += b.Y; y < 0 || y >= p.h {
+			return 0
+		}
+		return p.at(x, y, c)
+	})
+}
+
+func (p pixels) flipped() pixels {
+	return blank(p.w, p.h).fill(func(x, y, c int) byte { return p.at(p.w-1-x, y, c) })
+}
+
+func (p pixels) wide(w int) pixels {
+	if w == p.w {
+		return p
+	}
+	return blank(w, p.h).fill(func(x, y, c int) byte {
+		return weigh(p.w, w, x, func(i int) byte { return p.at(i, y, c) })
+	})
+}
+
+func (p pixels) tall(h int) pixels {
+	if h == p.h {
+		return p
+	}
+	return blank(p.w, h).fill(func(x, y, c int) byte {
+		return weigh(p.h, h, y, func(i int) byte { return p.at(x, i, c) })
+	})
+}
+
+func weigh(n, m, o int, value func(i int) byte) byte {
+	k := bilinear()
+	lo, w := k.weights(n, m, o, make([]float64, k.mostTaps(n, m)))
+	sum := int64(1) << 21
+	for i, weight := range w {
+		sum += int64(weight*(1<<22)+0.5) * int64(value(lo+i))
+	}
+	return byte(max(0, min(255, sum>>22)))
+}
+
+func drawSteps(t *rapid.T, w, h, most int) []transform.Step {
+	side := rapid.IntRange(1, most)
+	var steps []transform.Step
+	for range rapid.IntRange(0, 5).Draw(t, "steps") {
+		s := transform.Step{Op: len(steps)}
+		s.Kind = rapid.SampledFrom([]transform.StepKind{transform.StepCrop, transform.StepResize, transform.StepFlip}).Draw(t, "kind")
+		switch s.Kind {
+		case transform.StepCrop:
+			s.Box.X, s.Box.Y = rapid.IntRange(-5, w-1).Draw(t, "x"), rapid.IntRange(-5, h-1).Draw(t, "y")
+			s.Box.W = rapid.IntRange(max(1, 1-s.Box.X), w-s.Box.X+5).Draw(t, "w")
+			s.Box.H = rapid.IntRange(max(1, 1-s.Box.Y), h-s.Box.Y+5).Draw(t, "h")
+			w, h = s.Box.W, s.Box.H
+		case transform.StepResize:
+			s.Width, s.Height, s.Version = side.Draw(t, "width"), side.Draw(t, "height"), rapid.IntRange(1, 2).Draw(t, "version")
+			w, h = s.Width, s.Height
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// stepsOnPixels runs steps as Run does, on a finished picture.
+func stepsOnPixels(p pixels, v variant, steps []transform.Step) (pixels, error) {
+	stages, err := stagesOf(p.w, p.h, steps)
+	if err != nil {
+		return pixels{}, err
+	}
+	for _, s := range stages {
+		pic, err := openPixels(p.rgb, p.w, p.h)
+		if err != nil {
+			return pixels{}, err
+		}
+		p = blank(s.outW, s.outH)
+		for i := range p.rgb {
+			p.rgb[i] = 0xA5 // whatever is not written shows
+		}
+		err = pic.run(s, v, Limits{}.withDefaults(), p.rgb)
+		pic.close()
+		if err != nil {
+			return pixels{}, err
+		}
+	}
+	return p, nil
+}
+
+func TestStepsEqualTheReferenceInEveryVariant(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, h := rapid.IntRange(1, 90).Draw(t, "width0"), rapid.IntRange(1, 90).Draw(t, "height0")
+		in := pixels{noise(rapid.Uint32().Draw(t, "seed"), w*h*channels), w, h}
+		if rapid.Bool().Draw(t, "extremes") {
+			for i := range in.rgb {
+				in.rgb[i] = byte(int8(in.rgb[i]) >> 7)
+			}
+		}
+		steps := drawSteps(t, w, h, 70)
+		want := in
+		for _, s := range steps {
+			want = want.apply(s)
+		}
+		for _, v := range variants() {
+			got, err := stepsOnPixels(in, v, steps)
+			if err != nil {
+				t.Fatalf("%v: %+v: %v", v, steps, err)
+			}
+			if got.w != want.w || got.h != want.h || !bytes.Equal(got.rgb, want.rgb) {
+				t.Fatalf("%v kernels differ from the reference after %+v: %s", v, steps, firstDifference(got, want))
+			}
+		}
+	})
+}
+
+func firstDifference(got, want pixels) string {
+	if got.w != want.w || got.h != want.h {
+		return fmt.Sprintf("%d x %d, want %d x %d", got.w, got.h, want.w, want.h)
+	}
+	for i := range want.rgb {
+		if got.rgb[i] != want.rgb[i] {
+			p := i / channels
+			return fmt.Sprintf("(%d, %d) channel %d is %d, want %d", p%want.w, p/want.w, i%channels, got.rgb[i], want.rgb[i])
+		}
+	}
+	return "none"
+}
