@@ -1,0 +1,424 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/transform"
+	"github.com/stepahead-io/stepahead/transform/worker"
+)
+
+func mustOpen(t testing.TB, o Options) *Loader {
+	t.Helper()
+	l, err := Open(t.Context(), o)
+	must(t, err)
+	t.Cleanup(func() { must(t, l.Close()) })
+	return l
+}
+
+// take returns the sample ids of the next n batches; it fails at the end of an epoch.
+func take(t testing.TB, l *Loader, n int) (ids [][]uint64) {
+	t.Helper()
+	for range n {
+		b, err := l.Next(t.Context())
+		must(t, err)
+		ids = append(ids, idsOf(b))
+		b.Release()
+	}
+	return ids
+}
+
+func idsOf(b *Batch) []uint64 {
+	var ids []uint64
+	for _, s := range b.Samples {
+		ids = append(ids, s.Sample)
+	}
+	return ids
+}
+
+// epoch returns the batches up to the end of the epoch.
+func epoch(t testing.TB, l *Loader) (ids [][]uint64) {
+	t.Helper()
+	for {
+		b, err := l.Next(t.Context())
+		if err == io.EOF {
+			return ids
+		}
+		must(t, err)
+		ids = append(ids, idsOf(b))
+		b.Release()
+	}
+}
+
+func equal(t testing.TB, what string, got, want [][]uint64) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Fatalf("%s:\n got %v\nwant %v", what, got, want)
+	}
+}
+
+func field0(b *Batch, name string) *FieldData {
+	for i := range b.Fields {
+		if b.Fields[i].Name == name {
+			return &b.Fields[i]
+		}
+	}
+	return nil
+}
+
+func TestBatchHoldsWhatTheOrderSays(t *testing.T) {
+	k := newKit(t, 50, 13, nil)
+	for _, layout := range []string{ChannelsLast, Contiguous} {
+		o := k.options(t)
+		o.Layout = layout
+		l := mustOpen(t, o)
+		for step := range int64(8) {
+			b, err := l.Next(t.Context())
+			if err == io.EOF {
+				b, err = l.Next(t.Context())
+			}
+			must(t, err)
+			checkBatch(t, k, l, b, step)
+			b.Release()
+		}
+	}
+}
+
+func checkBatch(t *testing.T, k *kit, l *Loader, b *Batch, step int64) {
+	t.Helper()
+	want := l.sampler.Step(step, nil)
+	if b.Step != step || b.Epoch != l.sampler.Epoch(step) || !slices.Equal(b.Samples, want) {
+		t.Fatalf("step %d: got %d, epoch %d, %v, want %v", step, b.Step, b.Epoch, b.Samples, want)
+	}
+	img := field0(b, "image")
+	if fmt.Sprint(img.Shape) != "[8 3 6 5]" || img.Dtype != "uint8" || img.Addr()%fieldAlign != 0 {
+		t.Fatalf("image: %v %s at %#x", img.Shape, img.Dtype, img.Addr())
+	}
+	for i, ref := range want {
+		hwc := make([]byte, 6*5*3)
+		f := l.media[0]
+		fakePixels(worker.Job{Plan: f.agent, Key: transform.Key{Seed: 7, Epoch: ref.Epoch, Sample: ref.Sample}}, k.parts[ref.Sample], hwc)
+		for c := range 3 {
+			for y := range 6 {
+				for x := range 5 {
+					s := img.Strides
+					if got, want := img.Bytes[i*s[0]+c*s[1]+y*s[2]+x*s[3]], hwc[(y*5+x)*3+c]; got != want {
+						t.Fatalf("sample %d, channel %d, row %d, column %d: %d, want %d", ref.Sample, c, y, x, got, want)
+					}
+				}
+			}
+		}
+		if got := binary.LittleEndian.Uint64(field0(b, "label").Bytes[8*i:]); got != ref.Sample*10 {
+			t.Fatalf("label of %d: %d", ref.Sample, got)
+		}
+		if got := field0(b, "good").Bytes[i]; got != byte(ref.Sample%2) {
+			t.Fatalf("good of %d: %d", ref.Sample, got)
+		}
+		if got := field0(b, "caption").Strings[i]; got != fmt.Sprintf("photograph %d", ref.Sample) {
+			t.Fatalf("caption of %d: %q", ref.Sample, got)
+		}
+	}
+}
+
+func TestTailIsAppliedHere(t *testing.T) {
+	k := newKit(t, 20, 20, nil)
+	o := k.options(t)
+	o.Plans["image"] = floatPlan(t)
+	o.Fields = []string{"image"}
+	var layouts [2][]byte
+	for i, layout := range []string{ChannelsLast, Contiguous} {
+		o.Layout = layout
+		o.Runner = &fakePool{}
+		l := mustOpen(t, o)
+		b, err := l.Next(t.Context())
+		must(t, err)
+		f := b.Fields[0]
+		if len(b.Fields) != 1 || f.Dtype != "float32" || len(f.Bytes) != 8*3*6*5*4 {
+			t.Fatalf("fields %d, %s, %d bytes", len(b.Fields), f.Dtype, len(f.Bytes))
+		}
+		for n := range 8 {
+			for c := range 3 {
+				for p := range 30 {
+					at := n*f.Strides[0] + c*f.Strides[1] + p/5*f.Strides[2] + p%5*f.Strides[3]
+					layouts[i] = append(layouts[i], f.Bytes[4*at:4*at+4]...)
+				}
+			}
+		}
+		b.Release()
+	}
+	if !bytes.Equal(layouts[0], layouts[1]) {
+		t.Fatal("the layouts hold different values")
+	}
+}
+
+// One loop is the rest of an epoch, the next loop the next epoch (LO-2, LO-4).
+func TestEpochs(t *testing.T) {
+	k := newKit(t, 30, 30, nil) // 3 steps an epoch
+	o := k.options(t)
+	o.Epochs = 3
+	l := mustOpen(t, o)
+	var all [][]uint64
+	for e := range 3 {
+		got := epoch(t, l)
+		if len(got) != 3 {
+			t.Fatalf("epoch %d has %d steps", e, len(got))
+		}
+		all = append(all, got...)
+	}
+	for range 2 {
+		if _, err := l.Next(t.Context()); err != io.EOF {
+			t.Fatalf("after the last epoch: %v", err)
+		}
+	}
+	o.Runner = &fakePool{}
+	o.Epochs = 0
+	r := mustOpen(t, o)
+	st := r.State()
+	st.Step, st.Epoch = 4, 1
+	must(t, r.Load(st))
+	equal(t, "rest of epoch 1", epoch(t, r), all[4:6])
+	equal(t, "epoch 2", epoch(t, r), all[6:9])
+	if got := epoch(t, r); len(got) != 3 {
+		t.Fatalf("endless run: epoch 3 has %d steps", len(got))
+	}
+}
+
+// A state taken at the end of an epoch starts the next one, and is not changed by loading (LO-3, LO-5).
+func TestStateAtEndOfEpoch(t *testing.T) {
+	k := newKit(t, 30, 30, nil)
+	l := mustOpen(t, k.options(t))
+	whole := epoch(t, l)
+	before := l.State().Marshal()
+	second := epoch(t, l)
+	if len(whole) != 3 || len(second) != 3 {
+		t.Fatal("epochs are not whole")
+	}
+	st, err := sampler.ParseState(before)
+	must(t, err)
+	r := mustOpen(t, k.options(t))
+	must(t, r.Load(st))
+	if got := r.State().Marshal(); !bytes.Equal(got, before) {
+		t.Fatalf("state after loading: %s, want %s", got, before)
+	}
+	equal(t, "epoch after the state", epoch(t, r), second)
+	// The state before the end was reported: loading it does not report it.
+	must(t, l.Load(st))
+	take(t, l, 3)
+	must(t, l.Load(l.State()))
+	if got := epoch(t, l); len(got) != 3 {
+		t.Fatalf("after loading at an epoch's end: %d steps", len(got))
+	}
+}
+
+// Resuming gives the next step first and reads nothing of what is skipped (LO-1), with state counted
+// by delivered batches, not by those built ahead.
+func TestResumeReadsNothingSkipped(t *testing.T) {
+	k := newKit(t, 160, 40, nil)
+	l := mustOpen(t, k.options(t))
+	take(t, l, 12)
+	st := l.State()
+	if st.Step != 12 {
+		t.Fatalf("state: step %d after 12 batches", st.Step)
+	}
+	want := take(t, l, 5)
+
+	counting := &tally{Store: k.store}
+	o := k.options(t)
+	o.Store, o.Resume, o.Prefetch = counting, &st, 1
+	r := mustOpen(t, o)
+	if n := counting.bytes.Load(); n != 0 {
+		t.Fatalf("%d bytes were read before the first Next", n)
+	}
+	equal(t, "resumed", take(t, r, 5), want)
+	if got, most := counting.bytes.Load(), int64(6*8*400+4*64); got > most {
+		t.Fatalf("%d bytes read for 5 steps and one ahead, at most %d expected", got, most)
+	}
+}
+
+func TestLoadRefusesAnotherRun(t *testing.T) {
+	k := newKit(t, 40, 40, nil)
+	l := mustOpen(t, k.options(t))
+	take(t, l, 2)
+	o := k.options(t)
+	o.Seed = 8
+	other := mustOpen(t, o)
+	var mismatch *sampler.MismatchError
+	if err := l.Load(other.State()); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "seed: 8 in the state, 7 here") {
+		t.Fatalf("got %v", err)
+	}
+	if l.State().Step != 2 {
+		t.Fatal("a refused state moved the run")
+	}
+	bad := other.State()
+	o.Resume = &bad
+	o.Seed = 7
+	o.Runner = &fakePool{}
+	if _, err := Open(t.Context(), o); !errors.As(err, &mismatch) {
+		t.Fatalf("Open with another run's state: %v", err)
+	}
+}
+
+func TestNextHonoursContextAndKeepsThePosition(t *testing.T) {
+	k := newKit(t, 40, 40, nil)
+	o := k.options(t)
+	pool := &fakePool{}
+	gate := make(chan struct{})
+	pool.hold = func(ctx context.Context, _ uint64) error {
+		select {
+		case <-gate:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	o.Runner = pool
+	l := mustOpen(t, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		if _, err := l.Next(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	close(gate)
+	equal(t, "after cancelled waits", take(t, l, 1), ids(l, 0))
+	if most := pool.most.Load(); most > int64(o.Workers) {
+		t.Fatalf("%d jobs at once, %d workers", most, o.Workers)
+	}
+}
+
+func ids(l *Loader, steps ...int64) (out [][]uint64) {
+	for _, s := range steps {
+		var row []uint64
+		for _, r := range l.sampler.Rank(s, l.o.Rank, l.o.World, nil) {
+			row = append(row, r.Sample)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func TestCloseInterruptsNextAndKeepsBatches(t *testing.T) {
+	k := newKit(t, 40, 40, nil)
+	o := k.options(t)
+	pool := &fakePool{}
+	o.Runner = pool
+	l, err := Open(t.Context(), o)
+	must(t, err)
+	b, err := l.Next(t.Context())
+	must(t, err)
+	want := bytes.Clone(b.Fields[0].Bytes)
+
+	held := make(chan struct{})
+	pool.hold = nil
+	l2o := k.options(t)
+	l2o.Runner = &fakePool{hold: func(ctx context.Context, _ uint64) error {
+		select {
+		case <-held:
+		default:
+			close(held)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	l2o.Workers = 1
+	l2, err := Open(t.Context(), l2o)
+	must(t, err)
+	got := make(chan error)
+	go func() {
+		_, err := l2.Next(context.Background())
+		got <- err
+	}()
+	<-held
+	must(t, l2.Close())
+	if err := <-got; !errors.Is(err, ErrClosed) {
+		t.Fatalf("Next during Close: %v", err)
+	}
+	if _, err := l2.Next(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Fatalf("Next after Close: %v", err)
+	}
+
+	must(t, l.Close())
+	must(t, l.Close())
+	if pool.closed.Load() != 1 {
+		t.Fatalf("the runner was closed %d times", pool.closed.Load())
+	}
+	if !bytes.Equal(b.Fields[0].Bytes, want) {
+		t.Fatal("a batch in use changed after Close")
+	}
+	b.Release()
+	b.Release()
+	if live, bytes := l.slabs.usage(); live != 0 || bytes != 0 {
+		t.Fatalf("after the last release: %d batches, %d bytes mapped", live, bytes)
+	}
+}
+
+// A batch in use is never written to again, and memory stays bounded.
+func TestMemoryIsReusedOnlyAfterRelease(t *testing.T) {
+	k := newKit(t, 80, 80, nil)
+	o := k.options(t)
+	o.Prefetch = 3
+	l := mustOpen(t, o)
+	b, err := l.Next(t.Context())
+	must(t, err)
+	want := bytes.Clone(b.Fields[0].Bytes)
+	for range 4 {
+		epoch(t, l)
+	}
+	if !bytes.Equal(b.Fields[0].Bytes, want) {
+		t.Fatal("a batch in use was written to")
+	}
+	if s := l.Stats(); s.MappedBytes > int64(2*o.Prefetch+4)*slabUnit {
+		t.Fatalf("%d bytes mapped for %d batches of one unit each", s.MappedBytes, o.Prefetch)
+	}
+	b.Release()
+}
+
+func TestOptionsAndFields(t *testing.T) {
+	k := newKit(t, 40, 40, nil)
+	for _, c := range []struct {
+		change func(*Options)
+		want   string
+	}{
+		{func(o *Options) { o.Plans = nil }, `media field "image" has no plan: give it one with transform=, or leave it out with fields=`},
+		{func(o *Options) { o.Fields = []string{"nope"} }, `fields: "nope": the dataset has [image (media) label (int64)`},
+		{func(o *Options) { o.Plans["label"] = o.Plans["image"] }, `"label" is no media field`},
+		{func(o *Options) { o.World, o.Rank = 3, 0 }, "3"},
+		{func(o *Options) { o.Rank = 2 }, "rank: 2: must be 0 to 0"},
+		{func(o *Options) { o.GlobalBatch = 41 }, "41"},
+		{func(o *Options) { o.Dir = "/none" }, "open the dataset /none"},
+		{func(o *Options) { o.Layout = "x" }, `layout: "x"`},
+		{func(o *Options) { o.OnBad = "x" }, `on_bad: "x"`},
+		{func(o *Options) { o.Prefetch = -1 }, "prefetch: -1"},
+		{func(o *Options) { o.Agents = []string{"auto"} }, "url: missing"},
+		{func(o *Options) { o.Agents, o.URL, o.World = []string{"auto"}, "x", 2 }, "job, run"},
+		{func(o *Options) { o.Agents, o.URL = []string{"auto", "1.2.3.4:5"}, "x" }, "cannot be joined"},
+		{func(o *Options) { o.Agents, o.URL = []string{"nohost"}, "x" }, `agents: "nohost"`},
+		{func(o *Options) { o.RecordPath = filepath.Join(k.root, "no", "such") }, "no such file"},
+	} {
+		o := k.options(t)
+		c.change(&o)
+		_, err := Open(t.Context(), o)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q in it", err, c.want)
+		}
+	}
+	o := k.options(t)
+	o.Plans, o.Fields, o.Runner = nil, []string{"caption", "label"}, nil
+	l := mustOpen(t, o) // no media: no worker is needed
+	b, err := l.Next(t.Context())
+	must(t, err)
+	if len(b.Fields) != 2 || b.Fields[0].Name != "label" || b.Fields[1].Dtype != "str" {
+		t.Fatalf("fields: %+v", b.Fields)
+	}
+	b.Release()
+}
