@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -210,7 +211,7 @@ func diffFields(there, here Spec) []string {
 		{"global batch", there.GlobalBatch, here.GlobalBatch},
 		{"shuffle", there.Shuffle, here.Shuffle},
 		{"last", there.Last, here.Last},
-		{"source name", there.Sources[0].Name, here.Sources[0].Name},
+		{"source name", strconv.Quote(there.Sources[0].Name), strconv.Quote(here.Sources[0].Name)},
 		{"samples", there.Sources[0].Samples, here.Sources[0].Samples},
 	} {
 		if f.there != f.here {

@@ -49,9 +49,10 @@ def permute(x: int, n: int, key: tuple[int, ...], epoch: int, use: int) -> int:
 class Order:
     def __init__(self, spec: dict[str, Any]) -> None:
         self.spec = spec
-        self.n, self.batch = spec["sources"][0]["samples"], spec["global_batch"]
+        self.n: int = spec["sources"][0]["samples"]
+        self.batch: int = spec["global_batch"]
         self.key = source_key(spec["seed"], spec["sources"][0]["name"])
-        self.steps = self.n // self.batch if spec["last"] == "drop" else -(-self.n // self.batch)
+        self.steps: int = self.n // self.batch if spec["last"] == "drop" else -(-self.n // self.batch)
 
     def sample(self, step: int, position: int) -> int:
         place = (step % self.steps * self.batch + position) % self.n
@@ -69,8 +70,8 @@ class Order:
 
 
 def case(samples: int, batch: int, steps: list[int], **other: Any) -> dict[str, Any]:
-    spec = {"spec": 1, "seed": 7, "global_batch": batch, "shuffle": "full", "last": "drop"}
-    spec["sources"] = [{"name": other.pop("name", ""), "samples": samples}]  # type: ignore[assignment]
+    spec: dict[str, Any] = {"spec": 1, "seed": 7, "global_batch": batch, "shuffle": "full", "last": "drop"}
+    spec["sources"] = [{"name": other.pop("name", ""), "samples": samples}]
     spec.update(other)
     order = Order(spec)
     canonical = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
