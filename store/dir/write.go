@@ -32,6 +32,8 @@ func (s *Store) Create(ctx context.Context, name string) (store.Writer, error) {
 	}
 	if _, err := s.root.Lstat(rel(name)); err == nil {
 		return nil, failed("Create", name, fs.ErrExist)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, failed("Create", name, err)
 	}
 	if err := makeFolders(s.root, rel(path.Dir(name))); err != nil {
 		return nil, failed("Create", name, err)
