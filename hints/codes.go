@@ -23,14 +23,10 @@ func statusOf(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}
-	code := codes.Unknown
+	code := auth.Code(err)
 	switch {
 	case errors.Is(err, ErrInvalid):
 		code = codes.InvalidArgument
-	case errors.Is(err, auth.ErrJob), errors.Is(err, auth.ErrRight), errors.Is(err, auth.ErrRoot):
-		code = codes.PermissionDenied
-	case errors.Is(err, auth.ErrToken), errors.Is(err, auth.ErrSignature), errors.Is(err, auth.ErrExpired):
-		code = codes.Unauthenticated
 	case errors.Is(err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded
 	case errors.Is(err, context.Canceled):

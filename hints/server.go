@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/hints/hintspb"
 	"github.com/stepahead-io/stepahead/internal/auth"
+	"github.com/stepahead-io/stepahead/internal/auth/peer"
 )
 
 // Handler takes hints. It is called concurrently.
@@ -32,7 +33,7 @@ type server struct {
 
 // Announce implements the generated service.
 func (s *server) Announce(ctx context.Context, m *hintspb.Hint) (*hintspb.Reply, error) {
-	claims, err := auth.FromContext(ctx, s.keys)
+	claims, err := peer.Caller(ctx, s.keys, auth.RightHint)
 	if err != nil {
 		return nil, statusOf(err)
 	}

@@ -16,7 +16,8 @@ var errRequest = errors.New("bad request")
 // ErrStalled is an agent that was silent for longer than a fetch may wait.
 var ErrStalled = errors.New("agent is silent")
 
-// statusOf is how the server's errors cross the wire.
+// statusOf is how the server's errors cross the wire. None becomes Internal, which is what gRPC itself says
+// of bytes that it cannot decode.
 func statusOf(err error) error {
 	if err == nil {
 		return nil
@@ -24,14 +25,10 @@ func statusOf(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}
-	code := codes.Unknown // Internal is what gRPC says of bytes that it cannot decode
+	code := auth.Code(err)
 	switch {
 	case errors.Is(err, errRequest):
 		code = codes.InvalidArgument
-	case errors.Is(err, auth.ErrJob), errors.Is(err, auth.ErrRight), errors.Is(err, auth.ErrRoot):
-		code = codes.PermissionDenied
-	case errors.Is(err, auth.ErrToken), errors.Is(err, auth.ErrSignature), errors.Is(err, auth.ErrExpired):
-		code = codes.Unauthenticated
 	case errors.Is(err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded
 	case errors.Is(err, context.Canceled):

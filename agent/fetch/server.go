@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/mem"
 
 	"github.com/stepahead-io/stepahead/agent/fetch/fetchpb"
 	"github.com/stepahead-io/stepahead/internal/auth"
@@ -44,7 +43,7 @@ type server struct {
 // Fetch implements the generated service.
 func (s *server) Fetch(m *fetchpb.FetchRequest, stream grpc.ServerStreamingServer[fetchpb.Chunk]) error {
 	out := &sending{stream: stream, node: s.node, answered: make([]bool, len(m.Wants)), maxEntry: m.MaxEntry}
-	claims, err := auth.FromContext(stream.Context(), s.keys)
+	claims, err := peer.Caller(stream.Context(), s.keys, auth.RightFetch)
 	if err != nil {
 		return statusOf(err)
 	}
@@ -168,5 +167,3 @@ func describe(h *fetchpb.Head, p Payload) error {
 	}
 	return nil
 }
-
-var _ mem.BufferPool = (*lease)(nil)

@@ -1,5 +1,5 @@
-// Package peer knows how loader and agent keep a connection: one for each address, with the token
-// where it is safe, and keep-alive settings that agree on both sides.
+// Package peer knows how loader and agent keep a connection: one for each address, with the token where
+// it is safe, keep-alive settings that agree on both sides, and who the caller is.
 package peer
 
 import (
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -150,4 +151,17 @@ func ServerOptions() []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(connectTimeout),
 	}
+}
+
+// Caller returns the claims of the gRPC call that a server is answering, which carry the right. Errors are
+// those of package auth.
+func Caller(ctx context.Context, keys auth.Keyring, right string) (auth.Claims, error) {
+	claims, err := auth.FromContext(ctx, keys)
+	if err != nil {
+		return auth.Claims{}, err
+	}
+	if !slices.Contains(claims.Rights, right) {
+		return auth.Claims{}, fmt.Errorf("peer.Caller: %w: %s is needed: mint one with --rights %s", auth.ErrRight, right, right)
+	}
+	return claims, nil
 }
