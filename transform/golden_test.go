@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
-type goldenDraws struct {
+type drawsFile struct {
 	Streams []struct {
 		Seed      uint64
 		Source    string
@@ -55,7 +57,7 @@ func hexFloat(t *testing.T, s string) float64 {
 }
 
 func TestStreamsEqualTheReference(t *testing.T) {
-	var g goldenDraws
+	var g drawsFile
 	readGolden(t, "draws.json", &g)
 	for _, want := range g.Streams {
 		key := Key{Seed: want.Seed, Source: want.Source, Epoch: want.Epoch, Sample: want.Sample}.Op(want.Index)
@@ -83,7 +85,7 @@ func TestStreamsEqualTheReference(t *testing.T) {
 }
 
 func TestElementaryFunctionsEqualTheReference(t *testing.T) {
-	var g goldenDraws
+	var g drawsFile
 	readGolden(t, "draws.json", &g)
 	for _, f := range g.Functions {
 		x := hexFloat(t, f.X)
@@ -97,7 +99,7 @@ func TestElementaryFunctionsEqualTheReference(t *testing.T) {
 }
 
 func TestCropsAndFlipsEqualTheReference(t *testing.T) {
-	var g goldenDraws
+	var g drawsFile
 	readGolden(t, "draws.json", &g)
 	for _, c := range g.Crops {
 		op := RandomResizedCrop{Height: 224, Width: 224, Scale: c.Scale, Ratio: c.Ratio, Version: 2}
@@ -116,7 +118,7 @@ func TestCropsAndFlipsEqualTheReference(t *testing.T) {
 	}
 }
 
-type goldenTables struct {
+type tablesFile struct {
 	Torch, Torchvision string
 	Tables             []struct {
 		Ops         json.RawMessage
@@ -126,7 +128,7 @@ type goldenTables struct {
 }
 
 func TestTablesEqualTorchvision(t *testing.T) {
-	var g goldenTables
+	var g tablesFile
 	readGolden(t, "tables.json", &g)
 	var src []byte
 	for v := range 256 {
@@ -169,6 +171,9 @@ func python(t *testing.T, probe string) string {
 func TestGoldenFilesAreTheReferences(t *testing.T) {
 	for _, c := range []struct{ name, probe string }{{"draws", "pass"}, {"tables", "import torchvision"}} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name == "tables" {
+				testdata.Soak(t) // importing torchvision takes 20 s
+			}
 			out, err := exec.Command(python(t, c.probe), "testdata/reference.py", c.name).Output()
 			if err != nil {
 				t.Fatal(err)

@@ -15,8 +15,27 @@ const planFormat = 1
 // Plan is a validated list of operators: DecodeImage, then geometric operators, then Normalize and
 // ToDtype. It is immutable and safe for concurrent use.
 type Plan struct {
-	ops []Op
-	cut int // ops[:cut] is the agent half
+	ops       []Op
+	cut       int // ops[:cut] is the agent half
+	canonical []byte
+	digest    [32]byte
+	agent     *Plan // the halves of Cut
+	rest      *Plan
+}
+
+// seal makes a Plan and everything that follows from its operators.
+func seal(ops []Op, cut int) *Plan {
+	c := canonical(ops)
+	p := &Plan{ops: ops, cut: cut, canonical: c, digest: sha256.Sum256(c)}
+	switch {
+	case cut == 0: // a tail, perhaps an empty one, has no agent half
+		p.agent, p.rest = &Plan{}, p
+	case cut == len(ops):
+		p.agent, p.rest = p, seal(nil, 0)
+	default:
+		p.agent, p.rest = seal(ops[:cut:cut], cut), seal(ops[cut:], 0)
+	}
+	return p
 }
 
 // ParsePlan reads plan JSON. It is strict: an unknown operator, an unknown or doubled parameter, or
@@ -79,19 +98,18 @@ func readEntry(i int, v any) (Op, error) {
 
 // assemble checks the order of the operators and settles what depends on their neighbours.
 func assemble(ops []Op) (*Plan, error) {
-	p := &Plan{ops: ops}
-	dtype := Uint8
+	cut, dtype := 0, Uint8
 	for i, op := range ops {
 		_, decodes := op.(DecodeImage)
 		if decodes != (i == 0) {
 			return nil, planError(place(i, op), "a plan has one DecodeImage, and it is the first operator")
 		}
 		t, tail := op.(tailOp)
-		if !tail && p.cut != i {
+		if !tail && cut != i {
 			return nil, planError(place(i, op), "geometric operators come before Normalize and ToDtype, which end a plan")
 		}
 		if !tail {
-			p.cut = i + 1
+			cut = i + 1
 			continue
 		}
 		var err error
@@ -99,30 +117,32 @@ func assemble(ops []Op) (*Plan, error) {
 			return nil, err
 		}
 	}
-	return p, nil
+	return seal(ops, cut), nil
 }
 
 func place(i int, op Op) string { return fmt.Sprintf("ops[%d] %s", i, op.Name()) }
 
 // Canonical returns the plan's one spelling: sorted keys, defaults filled in, no spaces, numbers as
 // in RFC 8785. The caller may keep and change it.
-func (p *Plan) Canonical() []byte {
-	ops := make([]map[string]any, len(p.ops))
-	for i, op := range p.ops {
-		ops[i] = op.params()
-		ops[i]["op"] = op.Name()
+func (p *Plan) Canonical() []byte { return slices.Clone(p.canonical) }
+
+// Digest returns the SHA-256 of the canonical form.
+func (p *Plan) Digest() [32]byte { return p.digest }
+
+func canonical(ops []Op) []byte {
+	list := make([]map[string]any, len(ops))
+	for i, op := range ops {
+		list[i] = op.params()
+		list[i]["op"] = op.Name()
 	}
 	// encoding/json sorts map keys and spells float64 as ECMAScript does, which is RFC 8785's rule; no
 	// string here holds a character that it would escape.
-	b, err := json.Marshal(map[string]any{"plan": planFormat, "ops": ops})
+	b, err := json.Marshal(map[string]any{"plan": planFormat, "ops": list})
 	if err != nil {
 		panic("transform: a validated plan has no canonical form: " + err.Error())
 	}
 	return b
 }
-
-// Digest returns the SHA-256 of the canonical form.
-func (p *Plan) Digest() [32]byte { return sha256.Sum256(p.Canonical()) }
 
 // Len returns the number of operators.
 func (p *Plan) Len() int { return len(p.ops) }
@@ -133,9 +153,7 @@ func (p *Plan) Ops() []Op { return slices.Clone(p.ops) }
 // Cut splits the plan where its bytes are fewest: agent holds everything up to the last geometric
 // operator and gives uint8 pixels; rest holds the tail (Normalize, ToDtype) and may be empty.
 // Operator indices, and so everything drawn, do not change by cutting.
-func (p *Plan) Cut() (agent, rest *Plan) {
-	return &Plan{ops: p.ops[:p.cut:p.cut], cut: p.cut}, &Plan{ops: p.ops[p.cut:]}
-}
+func (p *Plan) Cut() (agent, rest *Plan) { return p.agent, p.rest }
 
 // Fixed returns the plan's output when it does not depend on the input's size.
 func (p *Plan) Fixed() (TensorSpec, bool) {

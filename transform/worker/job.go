@@ -33,8 +33,8 @@ type Result struct {
 	PeakRSS int64         // bytes, of the worker so far, as it says itself
 }
 
-// ShortBufferError says that a job's output does not fit into the caller's buffer. Nothing was computed; call again
-// with Need bytes.
+// ShortBufferError says that a job's output does not fit into the caller's buffer. Call again with Need bytes; see
+// transform.Plan's Fixed and Output for knowing it beforehand.
 type ShortBufferError struct {
 	Need int64
 }

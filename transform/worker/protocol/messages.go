@@ -68,7 +68,7 @@ type Status uint8
 // The ways a job ends.
 const (
 	Done   Status = iota // the tensor is in the output memory
-	Short                // the tensor of Shape needs more room than Request.Output; nothing was done
+	Short                // the tensor of Shape needs more room than Request.Output
 	Failed               // Error says why
 )
 

@@ -15,7 +15,8 @@ type Server struct {
 	Golden func() map[string]string
 	// Isolation names what this process has locked down by itself.
 	Isolation []string
-	// Run executes one agent half, as image.Run does: a nil out only asks what would be written.
+	// Run executes one agent half and writes its pixels to the front of out, as image.Run does. An output that does
+	// not fit is an error of kind limit.
 	Run func(plan *transform.Plan, key transform.Key, in, out []byte, lim Limits) (transform.TensorSpec, error)
 }
 
@@ -92,24 +93,18 @@ func (c *conversation) answer(req Request) Reply {
 	return c.run(plan, req)
 }
 
+// run gives the job all of the output memory, not only what the caller has room for: too little room is the
+// caller's mistake and must not look like a fault of the sample.
 func (c *conversation) run(plan *transform.Plan, req Request) Reply {
-	in := c.in[:req.Input:req.Input]
-	room := min(req.Output, int64(len(c.out)))
-	spec, fixed := plan.Fixed()
-	if !fixed {
-		var err error
-		if spec, err = c.server.Run(plan, req.Key, in, nil, c.limits); err != nil {
-			return failed(err)
-		}
-	}
-	if n := spec.Bytes(); n > int64(len(c.out)) {
-		return failed(&transform.Error{Kind: transform.KindLimit, Op: "output", Detail: fmt.Sprintf("%d bytes of pixels are more than the limit of %d", n, len(c.out))})
-	} else if n > room {
+	if spec, ok := plan.Fixed(); ok && spec.Bytes() > req.Output && spec.Bytes() <= int64(len(c.out)) {
 		return shaped(Short, spec)
 	}
-	spec, err := c.server.Run(plan, req.Key, in, c.out[:room:room], c.limits)
-	if err != nil {
+	spec, err := c.server.Run(plan, req.Key, c.in[:req.Input:req.Input], c.out, c.limits)
+	switch {
+	case err != nil:
 		return failed(err)
+	case spec.Bytes() > req.Output:
+		return shaped(Short, spec)
 	}
 	return shaped(Done, spec)
 }
