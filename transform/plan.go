@@ -28,8 +28,10 @@ func seal(ops []Op, cut int) *Plan {
 	c := canonical(ops)
 	p := &Plan{ops: ops, cut: cut, canonical: c, digest: sha256.Sum256(c)}
 	switch {
-	case cut == 0: // a tail, perhaps an empty one, has no agent half
-		p.agent, p.rest = &Plan{}, p
+	case len(ops) == 0:
+		p.agent, p.rest = p, p
+	case cut == 0:
+		p.agent, p.rest = seal(nil, 0), p
 	case cut == len(ops):
 		p.agent, p.rest = p, seal(nil, 0)
 	default:

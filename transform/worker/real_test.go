@@ -49,7 +49,7 @@ func realPool(t testing.TB, o Options) *Pool {
 func photos(t testing.TB) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
-	paths, err := filepath.Glob(filepath.Join(testdata.Path(t, "photos"), "*.jp*g"))
+	paths, err := filepath.Glob(filepath.Join(testdata.Path(t, "photos"), "*", "*.jp*g"))
 	if err != nil {
 		t.Fatal(err)
 	}
