@@ -5,23 +5,25 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
+	"github.com/stepahead-io/stepahead/hints"
 )
 
 // verdictAction answers a hint.
 type verdictAction struct {
 	accepted bool
-	fresh    bool   // the schedule replaces what was known of the job
-	reason   string // why it was refused, or what an accepted hint changed nothing for
+	fresh    bool // it changed something
+	reason   hints.Reason
+	detail   string
 }
 
 func (a verdictAction) String() string {
 	switch {
 	case !a.accepted:
-		return "refuse  reason=" + a.reason
+		return "refuse  reason=" + string(a.reason)
 	case a.fresh:
 		return "accept"
 	}
-	return "accept  no change: " + a.reason
+	return "accept  no change: " + a.detail
 }
 
 // resolveAction looks up which samples of a step this agent owns. A resolvedEvent follows.

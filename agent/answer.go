@@ -184,11 +184,10 @@ func (ev releasedEvent) apply(p *planner, _ time.Duration) {
 	}
 }
 
-// doneEvent says that a preparation left bytes bytes.
+// doneEvent says that a preparation succeeded.
 type doneEvent struct {
-	id    uint64
-	bytes int64
-	cost  cost
+	id   uint64
+	cost cost
 }
 
 func (ev doneEvent) apply(p *planner, now time.Duration) {
@@ -198,10 +197,7 @@ func (ev doneEvent) apply(p *planner, now time.Duration) {
 	}
 	p.costs.learn(&e.item, ev.cost)
 	p.unordered = true
-	spare := e.held - min(e.held, ev.bytes)
-	e.held -= spare
-	e.owner.held -= spare
-	p.held -= spare
+	p.shrink(e)
 	e.phase, e.readyAt = ready, now
 	if e.gone {
 		p.evict(e)
@@ -215,13 +211,12 @@ func (ev doneEvent) apply(p *planner, now time.Duration) {
 type failure uint8
 
 const (
-	stopped  failure = iota // we stopped it
-	content                 // the part cannot be decoded: every place finds the same
-	killed                  // the worker was killed for its time or its memory
-	crashed                 // the worker died
-	trouble                 // reading or the worker's start failed: says nothing about the part
-	wrong                   // the stored bytes are not those that the index promises
-	departed                // the dataset under this path is another one now
+	stopped failure = iota // we stopped it
+	content                // the part cannot be decoded: every place finds the same
+	killed                 // the worker was killed for its time or its memory
+	crashed                // the worker died
+	trouble                // reading or the worker's start failed: says nothing about the part
+	wrong                  // the stored bytes are not those that the index promises
 )
 
 // failedEvent says that a preparation failed.
@@ -264,7 +259,7 @@ func (f failure) reason() fetch.Reason {
 		return fetch.ReasonPoison
 	case trouble:
 		return fetch.ReasonNotReady
-	case wrong, departed:
+	case wrong:
 		return fetch.ReasonIdentity
 	}
 	return ""
@@ -287,3 +282,8 @@ func (p *planner) ended(id uint64) *entry {
 	}
 	return nil
 }
+
+var failureNames = [...]string{"stopped", "content", "killed", "crashed", "trouble", "wrong"}
+
+// String returns the failure's name as metrics and records show it.
+func (f failure) String() string { return failureNames[f] }

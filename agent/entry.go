@@ -34,14 +34,15 @@ type item struct {
 	operators string       // identities of the plan's operators: what a poison entry is bound to
 	in, out   int64        // bytes read and bytes produced
 	refused   fetch.Reason // not empty: never prepared, and why
+	task      *task        // where it comes from; the planner does not look into it
 }
 
 // phase is the state of an entry.
 type phase uint8
 
 const (
-	waiting  phase = iota // wanted; no output bytes reserved yet
-	queued                // output bytes reserved
+	waiting  phase = iota // wanted; no bytes are reserved yet
+	queued                // its bytes are reserved
 	running               // a worker has it
 	stopping              // a worker had it and was told to stop; it may be wanted still
 	ready                 // on the shelf
@@ -86,6 +87,9 @@ type waiter struct {
 }
 
 func (e *entry) poisonKey() poisonKey { return poisonKey{e.extent, e.operators} }
+
+// need is what the shelf must have free before the entry may start: its input and its output.
+func (e *entry) need() int64 { return e.in + e.out }
 
 // String names the entry in traces: job/step/sample.
 func (e *entry) String() string {

@@ -16,8 +16,6 @@ const (
 	maxEntries = 1 << 20
 	// maxReaders bounds the readers of a job whose progress is kept apart.
 	maxReaders = 1 << 16
-	// maxRetired bounds the runs remembered as over.
-	maxRetired = 4096
 	// A reader that was silent for silentSteps steps, and for silentTime in any case, no longer holds
 	// the job's progress back.
 	silentSteps = 8
@@ -55,7 +53,8 @@ type step struct {
 	waiters  []waiter // readers who came before the step was looked up
 }
 
-// scheduleEvent is a schedule whose dataset was opened and agrees.
+// scheduleEvent is a schedule whose dataset was opened and agrees. A run that the job does not have
+// yet is newer than the one it has: hints of runs that are over do not come this far.
 type scheduleEvent struct {
 	job, run   string
 	generation uint64
@@ -68,15 +67,13 @@ type scheduleEvent struct {
 func (ev scheduleEvent) apply(p *planner, now time.Duration) {
 	j := p.jobs[ev.job]
 	switch {
-	case p.retired.has(ev.job, ev.run):
-		p.do(verdictAction{reason: string(hints.ReasonOldRun)})
 	case j != nil && j.run == ev.run && ev.generation <= j.generation:
-		p.do(verdictAction{accepted: true, reason: "generation is known"})
+		p.do(verdictAction{accepted: true, detail: "the generation is known"})
 	case j != nil && j.run == ev.run:
 		p.do(verdictAction{accepted: true, fresh: true})
 		p.renew(j, ev, now)
 	case j == nil && len(p.jobs) >= p.limits.jobs:
-		p.do(verdictAction{reason: string(hints.ReasonBusy)})
+		p.do(verdictAction{reason: hints.ReasonBusy})
 	default:
 		if j != nil {
 			p.free(j, now, "new run")
@@ -187,10 +184,8 @@ type progressEvent struct {
 func (ev progressEvent) apply(p *planner, now time.Duration) {
 	j := p.jobs[ev.job]
 	switch {
-	case p.retired.has(ev.job, ev.run):
-		p.do(verdictAction{reason: string(hints.ReasonOldRun)})
 	case j == nil || j.run != ev.run:
-		p.do(verdictAction{reason: string(hints.ReasonUnknownJob)})
+		p.do(verdictAction{reason: hints.ReasonUnknownJob})
 	default:
 		p.do(verdictAction{accepted: true, fresh: true})
 		p.note(j, "", ev.step, now)
@@ -288,22 +283,19 @@ type closeEvent struct{ job, run string }
 func (ev closeEvent) apply(p *planner, now time.Duration) {
 	j := p.jobs[ev.job]
 	if j == nil || j.run != ev.run {
-		p.do(verdictAction{accepted: true, reason: "job is not known"})
+		p.do(verdictAction{accepted: true, detail: "the job is not known"})
 		return
 	}
 	p.do(verdictAction{accepted: true, fresh: true})
 	p.free(j, now, "closed")
 }
 
-// free forgets a job and all that was for it alone. Its run is not taken again.
+// free forgets a job and all that was for it alone.
 func (p *planner) free(j *job, now time.Duration, why string) {
 	for _, n := range slices.Sorted(maps.Keys(j.steps)) {
 		p.dropStep(j, n, now)
 	}
 	delete(p.jobs, j.id)
-	if why != "ttl" {
-		p.retired.add(j.id, j.run)
-	}
 	p.do(dropAction{job: j.id, run: j.run, why: why})
 }
 
@@ -313,28 +305,4 @@ func (p *planner) sortedJobs() []*job {
 		jobs = append(jobs, p.jobs[id])
 	}
 	return jobs
-}
-
-// retired remembers the latest runs that are over.
-type retired struct {
-	runs  map[[2]string]bool
-	order [][2]string
-}
-
-func (r *retired) has(job, run string) bool { return r.runs[[2]string{job, run}] }
-
-func (r *retired) add(job, run string) {
-	if r.runs == nil {
-		r.runs = make(map[[2]string]bool)
-	}
-	id := [2]string{job, run}
-	if r.runs[id] {
-		return
-	}
-	r.runs[id] = true
-	r.order = append(r.order, id)
-	if len(r.order) > maxRetired {
-		delete(r.runs, r.order[0])
-		r.order = r.order[1:]
-	}
 }

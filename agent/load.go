@@ -1,6 +1,9 @@
 package agent
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // A LoadSample is what others want of this node, so that preparing never takes it from them. All
 // fields are shares from 0 to 1; what cannot be measured is 0.
@@ -13,8 +16,12 @@ type LoadSample struct {
 	Memory, IO float64
 }
 
+// ErrNoSample says that a load has nothing to tell yet: it needs two readings.
+var ErrNoSample = errors.New("no load sample yet")
+
 // Load tells the load of others on the node. Sample is called by one goroutine, at equal intervals,
-// with the time since the agent's start. An error counts as a loaded node.
+// with the time since the agent's start. An error other than
+// ErrNoSample counts as a loaded node.
 type Load interface {
 	Sample(now time.Duration) (LoadSample, error)
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/stepahead-io/stepahead/binfmt"
-	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/transform/worker"
@@ -26,25 +24,18 @@ type Runner interface {
 	CPU() time.Duration
 }
 
-// Opened is a dataset that an agent opened for itself.
-type Opened struct {
-	// Dataset finds the parts. The agent closes it.
-	Dataset *binfmt.Dataset
-	// Dir is the dataset's folder in the agent's store: what the roots of tokens are compared with.
-	Dir string
-}
-
-// Options configure an [Agent]. Only Node, Store, OpenDataset, Resolve, Pool and Load have no default.
+// Options configure an [Agent]. Only Node, Store, Pool and Load have no default.
 type Options struct {
 	// Node is the name that the store's locations give this node.
 	Node string
 	// Store holds the datasets. The agent reads its own node's replicas through it.
 	Store store.Store
-	// OpenDataset opens the dataset at a URL. It is called when a schedule names one.
-	OpenDataset func(ctx context.Context, url string) (*Opened, error)
-	// Resolve returns the folder, in the agent's store, that a dataset URL names, without I/O: it is
-	// compared with a token's roots before anything is opened.
-	Resolve func(url string) (dir string, err error)
+	// Resolve returns the name in Store of the folder that a dataset URL means. It does no I/O: the
+	// name is compared with the roots of a token before anything is opened. Default: URLs are names.
+	Resolve func(url string) (name string, err error)
+	// CacheDir is where the indexes of datasets are kept when Store is not a local one. Default: none,
+	// Store must be local.
+	CacheDir string
 	// Pool runs the plans.
 	Pool Runner
 	// Load tells the load of others on the node.
@@ -71,8 +62,11 @@ type Options struct {
 	// Sample is the interval between two samples of the load. Default 1 s, at most Dwell.
 	Sample time.Duration
 
-	// Registry is where the agent says where it listens; nil: nowhere.
-	Registry *hints.Registry
+	// Registry is the folder in which the agent says where it listens, as a name in RegistryStore.
+	// Default: it says so nowhere.
+	Registry string
+	// RegistryStore holds the registry. Default: Store.
+	RegistryStore store.Store
 	// Keys verify the tokens of callers. The zero value refuses everybody; auth.Insecure() is for
 	// loopback only.
 	Keys auth.Keyring
@@ -111,6 +105,12 @@ func (o Options) withDefaults() Options {
 	if o.Sample == 0 {
 		o.Sample = min(time.Second, o.Dwell)
 	}
+	if o.RegistryStore == nil {
+		o.RegistryStore = o.Store
+	}
+	if o.Resolve == nil {
+		o.Resolve = func(url string) (string, error) { return url, store.CheckName(url) }
+	}
 	if o.Metrics == nil {
 		o.Metrics = prometheus.NewRegistry()
 	}
@@ -131,7 +131,6 @@ func (o Options) Validate() error {
 	}
 	bad(o.Node == "", "Node is empty: give the name that the store's locations use")
 	bad(o.Store == nil, "Store is nil")
-	bad(o.OpenDataset == nil || o.Resolve == nil, "OpenDataset or Resolve is nil")
 	bad(o.Pool == nil, "Pool is nil")
 	bad(o.Load == nil, "Load is nil")
 	bad(o.Memory < 1<<20, "Memory is %d bytes: give at least 1 MiB", o.Memory)

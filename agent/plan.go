@@ -32,7 +32,6 @@ type action interface{ String() string }
 type planner struct {
 	limits    limits
 	jobs      map[string]*job
-	retired   retired
 	byID      map[uint64]*entry // every entry that holds bytes or is wanted
 	byKey     map[key]*entry    // the wanted ones
 	waiting   []*entry          // in order of start

@@ -53,7 +53,7 @@ func (p *planner) refuse(e *entry, now time.Duration) fetch.Reason {
 		return e.refused
 	case p.poison.has(e.poisonKey(), now):
 		return fetch.ReasonPoison
-	case e.out > p.limits.memory:
+	case e.need() > p.limits.memory:
 		return fetch.ReasonMemory
 	}
 	if cpu, known := p.costs.cpu(&e.item); known && float64(e.out-e.in) > cpu.Seconds()*wireRate {
@@ -155,7 +155,7 @@ func (p *planner) reserve(now time.Duration) {
 // far ahead and large.
 func (p *planner) room(e *entry, owner *job, back *[]*entry, now time.Duration) bool {
 	share := p.limits.memory / int64(len(p.jobs))
-	for owner.held+e.out > share || p.held+e.out > p.limits.memory {
+	for owner.held+e.need() > share || p.held+e.need() > p.limits.memory {
 		if p.evictServed(now) {
 			continue
 		}
@@ -192,9 +192,16 @@ func (p *planner) evictServed(now time.Duration) bool {
 }
 
 func (p *planner) hold(e *entry, owner *job) {
-	e.owner, e.held = owner, e.out
+	e.owner, e.held = owner, e.need()
 	owner.held += e.held
 	p.held += e.held
+}
+
+// shrink gives back what was held for the input, once the output is made.
+func (p *planner) shrink(e *entry) {
+	e.held -= e.in
+	e.owner.held -= e.in
+	p.held -= e.in
 }
 
 func (p *planner) unhold(e *entry) {

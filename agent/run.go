@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/stepahead-io/stepahead/agent/fetch"
+	"github.com/stepahead-io/stepahead/hints"
+)
+
+const (
+	// The registry entry is renewed every registryPeriod and counts for registryTTL.
+	registryPeriod = 10 * time.Second
+	registryTTL    = 30 * time.Second
+	// stopTime is how long calls that run may take to end when the agent stops.
+	stopTime = 2 * time.Second
+	// maxStreams bounds the calls that run at once on one connection.
+	maxStreams = 1024
+)
+
+// errRan is a second Run.
+var errRan = errors.New("it was run before: make a new one")
+
+// Run serves hints and fetches on lis, which it closes, until ctx ends; then it withdraws its registry
+// entry, ends the calls that run, frees everything and returns nil. Every goroutine it started has ended
+// when it returns. An agent runs once.
+func (a *Agent) Run(ctx context.Context, lis net.Listener) error {
+	if !a.ran.CompareAndSwap(false, true) {
+		return fmt.Errorf("agent.Run: %w", errors.Join(errRan, lis.Close()))
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	srv := grpc.NewServer(append(fetch.ServerOptions(), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(hints.MaxMessage))...)
+	fetch.Register(srv, a.o.Node, a, a.o.Keys)
+	hints.Serve(srv, a, a.o.Keys)
+	l := a.newLoop(work)
+	a.group.Go(l.run)
+	a.group.Go(func() { a.watchLoad(work) })
+	if a.o.Registry != "" {
+		a.group.Go(func() { a.register(ctx, lis.Addr().String()) })
+	}
+	served := make(chan error, 1)
+	a.group.Go(func() { served <- srv.Serve(lis) })
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-served:
+		err = fmt.Errorf("agent.Run: serve %s: %w", lis.Addr(), err)
+	}
+	close(a.leaving)
+	a.stopServer(srv)
+	stop()
+	a.group.Wait()
+	return err
+}
+
+// stopServer lets the calls that run end, for a while.
+func (a *Agent) stopServer(srv *grpc.Server) {
+	timer := time.AfterFunc(stopTime, srv.Stop)
+	defer timer.Stop()
+	srv.GracefulStop()
+}
+
+// watchLoad samples the load of others at equal intervals until ctx ends.
+func (a *Agent) watchLoad(ctx context.Context) {
+	ticker := time.NewTicker(a.o.Sample)
+	defer ticker.Stop()
+	for {
+		a.sampleLoad()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *Agent) sampleLoad() {
+	s, err := a.o.Load.Sample(a.now())
+	if errors.Is(err, ErrNoSample) {
+		return
+	}
+	if err != nil {
+		a.metrics.loadFailures.Inc()
+		a.o.Log.Warn("load not known: nothing new starts", zap.Error(err))
+	}
+	a.metrics.load.WithLabelValues("cpu").Set(s.CPU)
+	a.metrics.load.WithLabelValues("delay").Set(s.Delay)
+	a.metrics.load.WithLabelValues("memory").Set(s.Memory)
+	a.metrics.load.WithLabelValues("io").Set(s.IO)
+	a.mail.put(envelope{ev: loadEvent{load: s, known: err == nil}})
+}
+
+// register keeps the agent's registry entry fresh until ctx ends, and then withdraws it.
+func (a *Agent) register(ctx context.Context, addr string) {
+	r := hints.NewRegistry(registryFiles{a.o.RegistryStore}, a.o.Registry)
+	entry := hints.Entry{
+		Node: a.o.Node, Addr: addr, TTL: registryTTL,
+		Versions: map[string]int{"fetch": fetch.ProtocolVersion, "hints": hints.ProtocolVersion},
+	}
+	ticker := time.NewTicker(registryPeriod)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		if err := r.Publish(ctx, entry); err != nil && ctx.Err() == nil {
+			a.metrics.registryFailures.Inc()
+			a.o.Log.Warn("registry entry not renewed: new jobs do not find this agent", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	if err := r.Withdraw(ctx, a.o.Node); err != nil {
+		a.o.Log.Warn("registry entry not withdrawn: it expires by itself", zap.Error(err))
+	}
+}

@@ -1,0 +1,211 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stepahead-io/stepahead/agent/fetch"
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/transform"
+)
+
+// task is a schedule as the agent works with it: one generation of one run of a job. It is immutable
+// and safe for concurrent use.
+type task struct {
+	job, run   string
+	generation uint64
+	node       string
+	dataset    *dataset
+	sampler    *sampler.Sampler
+	source     string
+	seed       uint64
+	first      string // the dataset's first media field: a sample begins where it does
+	fields     []fieldTask
+	agents     map[string]bool // names of the agents that owners are chosen from
+	ledger     *hints.Ledger   // of the run, set before the task is used
+}
+
+// fieldTask is the agent's half of the plan of one field.
+type fieldTask struct {
+	name      string
+	plan      *transform.Plan
+	digest    [32]byte
+	operators string       // identities of the plan's operators
+	refused   fetch.Reason // not empty: nothing of the field is prepared
+}
+
+// errPlan is a schedule whose plan this agent cannot read.
+var errPlan = errors.New("the plan is not one that this agent knows")
+
+// newTask checks a schedule against the dataset and the operators that the workers have.
+func newTask(h hints.Hint, d *dataset, node string, golden map[string]string) (*task, error) {
+	s := h.Schedule
+	spec, err := sampler.ParseSpec(s.Spec)
+	if err != nil {
+		return nil, err
+	}
+	order, err := sampler.New(spec)
+	if err != nil {
+		return nil, err
+	}
+	if got := d.Manifest().Samples(); spec.Sources[0].Samples != uint64(got) {
+		return nil, fmt.Errorf("%w: the order is over %d samples, the dataset has %d", errIdentity, spec.Sources[0].Samples, got)
+	}
+	t := &task{
+		job: h.Job, run: h.Run, generation: s.Generation, node: node, dataset: d, sampler: order,
+		source: s.Source, seed: s.Seed, agents: make(map[string]bool, len(s.Agents)),
+	}
+	for _, a := range s.Agents {
+		t.agents[a.Node] = true
+	}
+	for _, f := range d.Manifest().Fields {
+		if f.Kind == binfmt.Media {
+			t.first = f.Name
+			break
+		}
+	}
+	for _, f := range s.Fields {
+		ft, err := newFieldTask(f, d, s.Operators, golden)
+		if err != nil {
+			return nil, err
+		}
+		t.fields = append(t.fields, ft)
+	}
+	return t, nil
+}
+
+func newFieldTask(f hints.FieldPlan, d *dataset, theirs, ours map[string]string) (fieldTask, error) {
+	if field, ok := d.Manifest().Field(f.Field); !ok || field.Kind != binfmt.Media {
+		return fieldTask{}, fmt.Errorf("%w: field %q is not a media field of the dataset", errPlan, f.Field)
+	}
+	plan, err := transform.ParsePlan(f.Plan)
+	if err != nil {
+		return fieldTask{}, fmt.Errorf("%w: field %q: %w", errPlan, f.Field, err)
+	}
+	if plan.Digest() != f.Digest {
+		return fieldTask{}, fmt.Errorf("%w: field %q: digest %x of the plan, the schedule says %x", errPlan, f.Field, plan.Digest(), f.Digest)
+	}
+	t := fieldTask{name: f.Field, plan: plan, digest: f.Digest, operators: strings.Join(plan.Identities(), " ")}
+	if differing(plan, theirs, ours) != "" {
+		t.refused = fetch.ReasonUnknownPlan
+	}
+	return t, nil
+}
+
+// differing returns the first operator of the plan whose golden digest is not the same on both sides,
+// "" if there is none.
+func differing(plan *transform.Plan, theirs, ours map[string]string) string {
+	for _, id := range plan.Identities() {
+		if ours[id] == "" || ours[id] != theirs[id] {
+			return id
+		}
+	}
+	return ""
+}
+
+// field returns the place of a field, -1 if the schedule does not have it.
+func (t *task) field(name string) int {
+	return slices.IndexFunc(t.fields, func(f fieldTask) bool { return f.name == name })
+}
+
+func (t *task) key(sample, epoch uint64, f *fieldTask) key {
+	return key{
+		dataset: t.dataset.identity, sample: sample, field: f.name, epoch: epoch,
+		plan: f.digest, seed: t.seed, source: t.source,
+	}
+}
+
+// items returns what this agent prepares for a step: the parts of the samples it owns. A sample whose
+// index cannot be read now is left out, and the error says so.
+func (t *task) items(ctx context.Context, step int64) ([]item, error) {
+	var items []item
+	var errs []error
+	for _, ref := range t.sampler.Step(step, nil) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		owned, err := t.owns(ctx, ref.Sample)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if !owned {
+			continue
+		}
+		for i := range t.fields {
+			it, err := t.item(ctx, ref.Sample, ref.Epoch, &t.fields[i])
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			items = append(items, it)
+		}
+	}
+	return items, errors.Join(errs...)
+}
+
+// owns tells whether this node prepares a sample. The index of a bin is not opened when the node holds
+// no block of it.
+func (t *task) owns(ctx context.Context, sample uint64) (bool, error) {
+	bin, _, err := t.dataset.Manifest().Find(sample)
+	if err != nil {
+		return false, err
+	}
+	places, err := t.dataset.places.of(ctx, bin)
+	if err != nil || !places.has(t.node) {
+		return false, err
+	}
+	part, err := t.dataset.Part(ctx, sample, t.first)
+	if err != nil {
+		return false, err
+	}
+	var holders []fetch.Node
+	for _, name := range places.holders(part.Off) {
+		if t.agents[name] {
+			holders = append(holders, fetch.Node{Name: name})
+		}
+	}
+	owner, ok := fetch.Owner(t.dataset.identity, sample, holders)
+	return ok && owner.Name == t.node, nil
+}
+
+func (t *task) item(ctx context.Context, sample, epoch uint64, f *fieldTask) (item, error) {
+	part, err := t.dataset.Part(ctx, sample, f.name)
+	if err != nil {
+		return item{}, err
+	}
+	it := item{
+		key:    t.key(sample, epoch, f),
+		extent: extent{dataset: t.dataset.identity, bin: part.Bin, off: part.Off, len: part.Len},
+		media:  part.Type, operators: f.operators, in: part.Len, task: t,
+	}
+	it.out, it.refused = outputSize(part, f, t.transformKey(sample, epoch))
+	return it, nil
+}
+
+// outputSize returns how many bytes a part becomes. Without the size of its image it is not known
+// before the work, so nothing can be reserved for it.
+func outputSize(p binfmt.Part, f *fieldTask, k transform.Key) (int64, fetch.Reason) {
+	if spec, ok := f.plan.Fixed(); ok {
+		return spec.Bytes(), f.refused
+	}
+	if f.refused != "" {
+		return 0, f.refused
+	}
+	if p.Width == 0 || p.Height == 0 {
+		return 0, fetch.ReasonMemory
+	}
+	spec, err := f.plan.Output(int(p.Width), int(p.Height), k)
+	if err != nil {
+		return 0, fetch.ReasonPoison
+	}
+	return spec.Bytes(), ""
+}
+
+func (t *task) transformKey(sample, epoch uint64) transform.Key {
+	return transform.Key{Seed: t.seed, Source: t.source, Epoch: epoch, Sample: sample}
+}

@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// tasks knows the current task of every job and the datasets that are open for them. It is safe for
+// concurrent use; the zero value is ready.
+type tasks struct {
+	mu       sync.Mutex
+	jobs     map[string]*task
+	datasets map[datasetKey]*shared
+}
+
+type datasetKey struct {
+	dir      string
+	identity [32]byte
+}
+
+func (d *dataset) id() datasetKey { return datasetKey{d.dir, d.identity} }
+
+// shared is a dataset and the number of its users.
+type shared struct {
+	*dataset
+	users int
+}
+
+// of returns the current task of a run, nil if there is none.
+func (s *tasks) of(job, run string) *task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.jobs[job]; t != nil && t.run == run {
+		return t
+	}
+	return nil
+}
+
+// set makes t the current task of its job and returns the one before. The account of a run goes on
+// through its generations.
+func (s *tasks) set(t *task) (before *task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.jobs == nil {
+		s.jobs = make(map[string]*task)
+	}
+	before = s.jobs[t.job]
+	t.ledger = new(hints.Ledger)
+	if before != nil && before.run == t.run {
+		t.ledger = before.ledger
+	}
+	s.jobs[t.job] = t
+	return before
+}
+
+// drop forgets the task of a run and returns it.
+func (s *tasks) drop(job, run string) *task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.jobs[job]
+	if t == nil || t.run != run {
+		return nil
+	}
+	delete(s.jobs, job)
+	return t
+}
+
+// open returns a version of a dataset, opened once for all its users. The caller releases it.
+func (s *tasks) open(ctx context.Context, st store.Store, dir string, identity [32]byte, cacheDir string) (*dataset, error) {
+	if d := s.use(datasetKey{dir, identity}); d != nil {
+		return d, nil
+	}
+	d, err := openDataset(ctx, st, dir, identity, cacheDir)
+	if err != nil {
+		return nil, err
+	}
+	k := datasetKey{dir, identity}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.datasets[k]; known != nil { // another caller was faster
+		known.users++
+		return known.dataset, d.close()
+	}
+	if s.datasets == nil {
+		s.datasets = make(map[datasetKey]*shared)
+	}
+	s.datasets[k] = &shared{dataset: d, users: 1}
+	return d, nil
+}
+
+// use counts one more user of an open dataset; nil if it is not open.
+func (s *tasks) use(k datasetKey) *dataset {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.datasets[k]
+	if d == nil {
+		return nil
+	}
+	d.users++
+	return d.dataset
+}
+
+// release counts one user less and closes the dataset after the last.
+func (s *tasks) release(d *dataset) error {
+	s.mu.Lock()
+	k := d.id()
+	known := s.datasets[k]
+	if known == nil {
+		s.mu.Unlock()
+		return errors.New("agent: dataset released twice")
+	}
+	known.users--
+	last := known.users == 0
+	if last {
+		delete(s.datasets, k)
+	}
+	s.mu.Unlock()
+	if last {
+		return d.close()
+	}
+	return nil
+}
