@@ -79,7 +79,7 @@ func open(optionsJSON string) (*loader.Loader, error) {
 	}
 	program, err := worker.Find(o.WorkerPath)
 	if err != nil {
-		return nil, err
+		return nil, &workerError{err}
 	}
 	lo := loader.Options{
 		Store: st, Dir: name, URL: o.URL, CacheDir: o.CacheDir,

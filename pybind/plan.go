@@ -12,7 +12,7 @@ func Plan(plan string) (out string, err error) {
 	defer caught("Plan", &err)
 	p, err := transform.ParsePlan([]byte(plan))
 	if err != nil {
-		return "", err
+		return "", encode(err)
 	}
 	digest := p.Digest()
 	answer, err := json.Marshal(map[string]string{"canonical": string(p.Canonical()), "digest": hex.EncodeToString(digest[:])})

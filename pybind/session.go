@@ -2,6 +2,7 @@ package pybind
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -154,10 +155,13 @@ func Release(handle, batch int64) (err error) {
 	return nil
 }
 
-// Info returns what does not change while a loader is open, as JSON: steps_per_epoch, samples,
-// dataset (hex), fields.
+// Info returns what does not change while a loader is open, as JSON: steps_per_epoch, dataset (its
+// identity in hex) and classes.
 func Info(handle int64) (string, error) {
-	return ask("Info", handle, func(l *loader.Loader) (any, error) { return l.Info(), nil })
+	return ask("Info", handle, func(l *loader.Loader) (any, error) {
+		id := l.Dataset()
+		return map[string]any{"steps_per_epoch": l.StepsPerEpoch(), "dataset": hex.EncodeToString(id[:]), "classes": l.Classes()}, nil
+	})
 }
 
 // Stats returns the loader's totals as JSON (loader.Stats).
@@ -176,7 +180,7 @@ func WorkerCPU(handle int64) (seconds float64, err error) {
 	if err != nil {
 		return 0, encode(err)
 	}
-	return l.WorkerCPU().Seconds(), nil
+	return l.Stats().WorkerCPU, nil
 }
 
 // State returns the state after the last batch that Next gave, as JSON.
@@ -190,7 +194,7 @@ func Load(handle int64, state string) (err error) {
 	_, err = ask("Load", handle, func(l *loader.Loader) (any, error) {
 		st, err := sampler.ParseState([]byte(state))
 		if err != nil {
-			return nil, &stateError{err}
+			return nil, err
 		}
 		return nil, l.Load(st)
 	})

@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"checkpoint":        {"hints", "store"},
 	"controller":        {"hints", "store", "checkpoint", "internal/auth"},
 	"loader":            {"binfmt", "sampler", "hints", "store", "transform", "agent/fetch"},
-	"pybind":            {"loader", "checkpoint", "hints", "sampler", "transform", "store", "store/dir", "store/hdfs"},
+	"pybind":            {"binfmt", "loader", "checkpoint", "hints", "sampler", "transform", "store", "store/dir", "store/hdfs"},
 	"internal/auth":     {},
 	"internal/archtest": {},
 	"internal/testdata": {},

@@ -1,0 +1,87 @@
+package pybind
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/loader"
+	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/transform"
+)
+
+// optionError marks an error of the arguments of Open.
+type optionError struct{ err error }
+
+func (e *optionError) Error() string { return e.err.Error() }
+func (e *optionError) Unwrap() error { return e.err }
+
+// workerError marks an error of finding the worker program.
+type workerError struct{ err error }
+
+func (e *workerError) Error() string { return e.err.Error() }
+func (e *workerError) Unwrap() error { return e.err }
+
+// encode puts the code that Python maps to a class before the text of err: the code of the first
+// class in the list that err belongs to.
+func encode(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", codeOf(err), err)
+}
+
+func codeOf(err error) string {
+	for _, c := range classes {
+		if c.is(err) {
+			return c.code
+		}
+	}
+	return "EINTERNAL"
+}
+
+// classes are in order of precision: an unreadable dataset is a store's error before it is one of the
+// dataset.
+var classes = []struct {
+	code string
+	is   func(error) bool
+}{
+	{"ECLOSED", func(err error) bool { return errors.Is(err, errClosed) || errors.Is(err, loader.ErrClosed) }},
+	{"EIDENTITY", as[*sampler.MismatchError]},
+	{"EBADSAMPLE", as[*loader.BadSampleError]},
+	{"EINTERNAL", as[*loader.PanicError]},
+	{"EOPTION", func(err error) bool { return as[*optionError](err) || as[*loader.ShapeError](err) }},
+	{"EPLAN", isPlan},
+	{"EWORKER", func(err error) bool { return as[*workerError](err) || as[*transform.Error](err) }},
+	{"ESTORE", func(err error) bool {
+		return store.ClassOf(err) != store.ClassUnknown || as[*fs.PathError](err) || as[*store.DigestError](err)
+	}},
+	{"EDATASET", isAny(
+		binfmt.ErrManifest, binfmt.ErrHeader, binfmt.ErrIndex, binfmt.ErrVersion, binfmt.ErrMismatch,
+		binfmt.ErrShort, binfmt.ErrNoSample, binfmt.ErrNoField,
+	)},
+	{"EOPTION", isAny(sampler.ErrUnsupported, sampler.ErrVersion)},
+}
+
+func as[E error](err error) bool {
+	var target E
+	return errors.As(err, &target)
+}
+
+func isAny(targets ...error) func(error) bool {
+	return func(err error) bool {
+		for _, target := range targets {
+			if errors.Is(err, target) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func isPlan(err error) bool {
+	var e *transform.Error
+	return errors.As(err, &e) && e.Kind == transform.KindPlan
+}
