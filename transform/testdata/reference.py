@@ -99,7 +99,11 @@ def draws():
         d = Draws(key)
         streams.append(
             {
-                "seed": k[0], "source": k[1], "epoch": k[2], "sample": k[3], "index": k[4],
+                "seed": k[0],
+                "source": k[1],
+                "epoch": k[2],
+                "sample": k[3],
+                "index": k[4],
                 "key": key.hex(),
                 "words": [f"{next(w):016x}" for _ in range(6)],
                 "uniform": [d.uniform().hex() for _ in range(2)],
@@ -111,13 +115,17 @@ def draws():
         for x in [0.75, 4 / 3, 1.0, 0.5, 2.0, 1 / 65535, 65535.0, 1e-3, 0.9999999, 1.0000001, 3.3]
     ]
     sizes = [(500, 375), (375, 500), (1, 1), (1, 500), (4000, 3), (224, 224), (31, 17), (65500, 65500)]
-    ranges = [((0.08, 1.0), (3 / 4, 4 / 3)), ((0.5, 0.5), (1.0, 1.0)), ((2.0, 3.0), (0.1, 10.0)), ((0.9, 1.0), (3.0, 4.0))]
+    ranges = [
+        ((0.08, 1.0), (3 / 4, 4 / 3)),
+        ((0.5, 0.5), (1.0, 1.0)),
+        ((2.0, 3.0), (0.1, 10.0)),
+        ((0.9, 1.0), (3.0, 4.0)),
+    ]
     crops = []
     for w, h in sizes:
         for scale, ratio in ranges:
             boxes = [
-                random_resized_crop(w, h, scale, ratio, Draws(op_key(7, "", 1, sample, 1)))
-                for sample in range(12)
+                random_resized_crop(w, h, scale, ratio, Draws(op_key(7, "", 1, sample, 1))) for sample in range(12)
             ]
             crops.append({"width": w, "height": h, "scale": scale, "ratio": ratio, "boxes": boxes})
     flips = [Draws(op_key(7, "", 0, sample, 2)).uniform() < 0.5 for sample in range(64)]
@@ -128,7 +136,9 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def tails():
-    cast = [{"op": "ToDtype", "dtype": d, "scale": s} for d in ("float32", "float16", "bfloat16") for s in (False, True)]
+    cast = [
+        {"op": "ToDtype", "dtype": d, "scale": s} for d in ("float32", "float16", "bfloat16") for s in (False, True)
+    ]
     normalize = {"op": "Normalize", "mean": MEAN, "std": STD}
     yield from ([c] for c in cast)
     yield from ([c, normalize] for c in cast)
@@ -165,8 +175,14 @@ def tables():
             x = v2.functional.normalize(x, op["mean"] * n, op["std"] * (3 if len(op["std"]) == 1 else 1))
         x = x.permute(1, 2, 0).contiguous()
         raw = x.view(torch.uint8).numpy().tobytes()
-        out.append({"ops": tail, "dtype": str(x.dtype).removeprefix("torch."),
-                    "sha256": hashlib.sha256(raw).hexdigest(), "hex": raw[-48:].hex()})
+        out.append(
+            {
+                "ops": tail,
+                "dtype": str(x.dtype).removeprefix("torch."),
+                "sha256": hashlib.sha256(raw).hexdigest(),
+                "hex": raw[-48:].hex(),
+            }
+        )
     return {"torch": torch.__version__, "torchvision": torchvision.__version__, "tables": out}
 
 

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepahead-io/stepahead/transform"
+	"github.com/stepahead-io/stepahead/transform/worker"
+)
+
+// transformFlags say what to do with which file.
+type transformFlags struct {
+	plan, output, worker string
+	key                  transform.Key
+	deadline             time.Duration
+	json                 bool
+}
+
+func newTransformCommand() *cobra.Command {
+	var f transformFlags
+	c := &cobra.Command{
+		Use:   "transform --plan PLAN.json FILE -o OUT.npy",
+		Short: "Put one image file through a plan and write the tensor",
+		Long: `Put one image file through a plan, with the worker program that training uses, and write the tensor as a
+NumPy file of shape (height, width, channels). Random operators draw what they draw for that seed, source, epoch and
+sample in training. NumPy has no bfloat16: such a tensor is written as the uint16 numbers of its bits; read it with
+torch.from_numpy(numpy.load(f)).view(torch.bfloat16).
+
+Exit codes: 0 written; 1 the file's content is bad; 2 the command line or the plan is wrong; 3 anything else, such as a
+missing file or worker program. The output appears whole or not at all.`,
+		Example: "  stepahead transform --plan plan.json --seed 7 --sample 12 cat.jpg -o cat.npy",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTransform(cmd.Context(), f, args[0], cmd.OutOrStdout())
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.plan, "plan", "", "plan JSON file (required)")
+	flags.StringVarP(&f.output, "output", "o", "", "NumPy file to write; an existing one is replaced (required)")
+	flags.Uint64Var(&f.key.Seed, "seed", 0, "seed of the job")
+	flags.StringVar(&f.key.Source, "source", "", "name of the source in a mixture; empty for a single dataset")
+	flags.Uint64Var(&f.key.Epoch, "epoch", 0, "epoch")
+	flags.Uint64Var(&f.key.Sample, "sample", 0, "sample id")
+	flags.StringVar(&f.worker, "worker", os.Getenv("STEPAHEAD_WORKER"), "worker program (default: $STEPAHEAD_WORKER, beside this program, on PATH)")
+	flags.DurationVar(&f.deadline, "deadline", 60*time.Second, "time after which the worker is killed")
+	flags.BoolVar(&f.json, "json", false, "print a JSON object that describes the tensor")
+	return c
+}
+
+// description is what the command prints about a tensor.
+type description struct {
+	Output   string          `json:"output"`
+	Dtype    transform.Dtype `json:"dtype"`
+	Shape    []int           `json:"shape"`
+	StoredAs string          `json:"stored_as"` // the file's dtype, in NumPy's words
+	SHA256   string          `json:"sha256"`    // of the elements, height x width x channels, little-endian
+	Plan     string          `json:"plan_digest"`
+	CPU      float64         `json:"worker_cpu_seconds"`
+}
+
+func runTransform(ctx context.Context, f transformFlags, input string, stdout io.Writer) error {
+	if f.plan == "" || f.output == "" {
+		return usage(errors.New("transform: --plan PLAN.json and -o OUT.npy are both needed"))
+	}
+	text, err := os.ReadFile(f.plan)
+	if err != nil {
+		return fmt.Errorf("transform: reading the plan: %w", err)
+	}
+	plan, err := transform.ParsePlan(text)
+	if err != nil {
+		return usage(fmt.Errorf("%s: %w", f.plan, err))
+	}
+	data, err := readInput(input)
+	if err != nil {
+		return err
+	}
+	d := description{Output: f.output, Plan: hexDigest(plan.Digest())}
+	tensor, err := transformOne(ctx, f, plan, worker.Part{Name: input, Data: data}, &d)
+	if err != nil {
+		return codeOfTransform(err)
+	}
+	if d.StoredAs, err = writeNPY(f.output, d.Dtype, d.Shape, tensor); err != nil {
+		return err
+	}
+	d.SHA256 = hexDigest(sha256.Sum256(tensor))
+	return printDescription(stdout, d, f.json)
+}
+
+func hexDigest(d [32]byte) string { return hex.EncodeToString(d[:]) }
+
+// maxInputFile is the largest file read whole; it is the pool's own default limit.
+const maxInputFile = 256 << 20
+
+func readInput(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("transform: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, usage(fmt.Errorf("transform: %s is not a file", path))
+	case info.Size() > maxInputFile:
+		return nil, finding(fmt.Errorf("transform: %s has %d bytes, the limit is %d", path, info.Size(), maxInputFile))
+	}
+	return os.ReadFile(path)
+}
+
+// transformOne runs both halves of the plan and fills in what d says of the tensor.
+func transformOne(ctx context.Context, f transformFlags, plan *transform.Plan, in worker.Part, d *description) ([]byte, error) {
+	agent, rest := plan.Cut()
+	pool, err := worker.New(worker.Options{Path: f.worker, Workers: 1, Deadline: f.deadline})
+	if err != nil {
+		return nil, usage(err)
+	}
+	defer pool.Close()
+	pixels, res, err := runAgentHalf(ctx, pool, worker.Job{Plan: agent, Key: f.key}, in)
+	if err != nil {
+		return nil, err
+	}
+	finisher, err := transform.NewFinisher(rest, res.Spec.Shape[2])
+	if err != nil {
+		return nil, err
+	}
+	spec := finisher.Spec(res.Spec)
+	d.Dtype, d.Shape, d.CPU = spec.Dtype, spec.Shape, res.CPU.Seconds()
+	tensor := make([]byte, spec.Bytes())
+	finisher.Apply(tensor, pixels)
+	return tensor, nil
+}
+
+// runAgentHalf runs a job whose output's size may be unknown until the file is decoded.
+func runAgentHalf(ctx context.Context, pool *worker.Pool, job worker.Job, in worker.Part) ([]byte, worker.Result, error) {
+	room := int64(16 << 20)
+	if spec, ok := job.Plan.Fixed(); ok {
+		room = spec.Bytes()
+	}
+	out := make([]byte, room)
+	res, err := pool.Run(ctx, job, in, out)
+	var short *worker.ShortBufferError
+	if errors.As(err, &short) {
+		out = make([]byte, short.Need)
+		res, err = pool.Run(ctx, job, in, out)
+	}
+	return out[:res.Bytes], res, err
+}
+
+// codeOfTransform maps what went wrong to the exit code.
+func codeOfTransform(err error) error {
+	var e *transform.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Content():
+		return finding(err)
+	case e.Kind == transform.KindPlan:
+		return usage(err)
+	case e.Kind == transform.KindIO:
+		return fmt.Errorf("%w; name the program by --worker", err)
+	}
+	return err
+}
+
+func printDescription(w io.Writer, d description, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(d)
+	}
+	note := ""
+	if d.StoredAs != string(d.Dtype) {
+		note = " stored as " + d.StoredAs
+	}
+	_, err := fmt.Fprintf(w, "%s: %s%s %v, sha256 %s\n", d.Output, d.Dtype, note, d.Shape, d.SHA256)
+	return err
+}
+
+// writeNPY writes a tensor as a NumPy file of format 1.0 and returns the dtype that the file names. It writes beside
+// the target, syncs and renames, so that the target is the old file or the whole new one.
+func writeNPY(path string, dtype transform.Dtype, shape []int, tensor []byte) (storedAs string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return "", fmt.Errorf("transform: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("transform: writing %s: %w", path, err)
+		}
+	}()
+	header, storedAs := npyHeader(dtype, shape)
+	for _, step := range []func() error{
+		func() error { _, err := f.Write(header); return err },
+		func() error { _, err := f.Write(tensor); return err },
+		func() error { return f.Chmod(0o644) },
+		f.Sync,
+		f.Close,
+		func() error { return os.Rename(f.Name(), path) },
+	} {
+		if err := step(); err != nil {
+			return "", err
+		}
+	}
+	return storedAs, nil
+}
+
+// npyHeader returns the bytes before the elements: magic, version, length, and a Python dict padded to 64 bytes.
+func npyHeader(dtype transform.Dtype, shape []int) (header []byte, storedAs string) {
+	descr := map[transform.Dtype][2]string{
+		transform.Uint8: {"|u1", "uint8"}, transform.Float32: {"<f4", "float32"},
+		transform.Float16: {"<f2", "float16"}, transform.BFloat16: {"<u2", "uint16"},
+	}[dtype]
+	dims := strings.Trim(fmt.Sprint(shape), "[]")
+	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr[0], strings.ReplaceAll(dims, " ", ", "))
+	const prefix = 10 // magic, version and length
+	pad := 63 - (prefix+len(dict))%64
+	dict += strings.Repeat(" ", pad) + "\n"
+	header = append([]byte("\x93NUMPY\x01\x00"), byte(len(dict)), byte(len(dict)>>8))
+	return append(header, dict...), descr[1]
+}
