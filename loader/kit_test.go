@@ -47,7 +47,7 @@ type kit struct {
 var kitNodes = []string{"dn1", "dn2", "dn3"}
 
 // newKit packs samples parts into bins of perBin, and returns the dataset "/data".
-func newKit(t testing.TB, samples, perBin int, sizes func(i int) (w, h uint32)) *kit {
+func newKit(t testing.TB, samples, perBin int, sizes func(i int) (w, h uint32), change ...func(i int, part []byte)) *kit {
 	t.Helper()
 	k := &kit{root: t.TempDir(), perBin: perBin}
 	top := dir.Topology{BlockSize: 4096, Replication: 2}
@@ -63,7 +63,9 @@ func newKit(t testing.TB, samples, perBin int, sizes func(i int) (w, h uint32)) 
 			part[j] = byte(r.Uint32())
 		}
 		part[0] = kindGood
-		binary.LittleEndian.PutUint32(part[4:], uint32(i))
+		for _, f := range change {
+			f(i, part)
+		}
 		k.parts = append(k.parts, part)
 	}
 	m := &binfmt.Manifest{Format: binfmt.Format, Fields: kitFields}
@@ -74,6 +76,20 @@ func newKit(t testing.TB, samples, perBin int, sizes func(i int) (w, h uint32)) 
 	must(t, os.WriteFile(filepath.Join(k.root, "data", binfmt.ManifestName), m.Canonical(), 0o644))
 	k.store = k.open(t)
 	return k
+}
+
+// with makes sample i one of a kind.
+func with(i int, kind byte) func(int, []byte) {
+	return func(n int, part []byte) {
+		if n == i {
+			part[0] = kind
+		}
+	}
+}
+
+func rename(t testing.TB, from, to string) {
+	t.Helper()
+	must(t, os.Rename(from, to))
 }
 
 func (k *kit) open(t testing.TB) *dir.Store {

@@ -66,11 +66,14 @@ func (b *build) startTransform(e *entry, raw []byte) {
 	b.tasks.start(func(ctx context.Context) error {
 		defer b.l.buf.put(raw)
 		spec, bad, err := b.transform(ctx, e, raw, e.half)
+		if bad != nil && bad.Kind == transform.KindLimit && !b.l.media[e.field].isFixed {
+			spec, bad, err = b.measure(ctx, e, raw) // larger than its place, perhaps, and not bad at all
+		}
 		switch {
 		case err != nil:
 			return err
-		case bad != "":
-			e.bad = bad
+		case bad != nil:
+			e.bad = bad.Error()
 			return nil
 		case !sameSpec(spec, b.specs[e.field]):
 			return b.wrongShape(e, spec)
@@ -97,9 +100,9 @@ func (b *build) wrongShape(e *entry, spec transform.TensorSpec) error {
 
 // transform runs the agent's half of the plan here. bad says why the content is bad: it failed twice.
 // What has nothing to do with the content is tried again and then an error.
-func (b *build) transform(ctx context.Context, e *entry, raw, out []byte) (spec transform.TensorSpec, bad string, err error) {
+func (b *build) transform(ctx context.Context, e *entry, raw, out []byte) (spec transform.TensorSpec, bad *transform.Error, err error) {
 	if err := b.l.turns.enter(ctx, b.step); err != nil {
-		return spec, "", err
+		return spec, nil, err
 	}
 	defer b.l.turns.leave()
 	defer b.clock.enter(waitTransform)()
@@ -113,46 +116,54 @@ func (b *build) transform(ctx context.Context, e *entry, raw, out []byte) (spec 
 		return err
 	}
 	err = again(ctx, run)
-	var t *transform.Error
-	if errors.As(err, &t) && t.Content() {
+	if errors.As(err, &bad) && bad.Content() {
 		err = again(ctx, run) // a decode error is bad content only if it repeats
 	}
-	if errors.As(err, &t) && t.Content() {
-		return spec, t.Error(), nil
+	if errors.As(err, &bad) && bad.Content() {
+		return spec, bad, nil
 	}
 	if err != nil {
-		return spec, "", fmt.Errorf("%s, %s at offset %d: %w", part.Name, b.l.data.manifest.Bins[e.part.Bin].DataName(), e.part.Off, err)
+		return spec, nil, fmt.Errorf("%s, %s at offset %d: %w", part.Name, b.l.data.manifest.Bins[e.part.Bin].DataName(), e.part.Off, err)
 	}
-	return spec, "", nil
+	return spec, nil, nil
 }
 
 // maxLearn bounds one sample whose size neither plan nor index tells.
 const maxLearn = 256 << 20
 
-// learn finds the shape of media field f by decoding the first sample that can be decoded.
-func (b *build) learn(ctx context.Context, f int) error {
+// measure transforms a sample whose output size is not known, to learn it; the pixels are lost.
+func (b *build) measure(ctx context.Context, e *entry, raw []byte) (transform.TensorSpec, *transform.Error, error) {
 	once := &slabs{} // keeps nothing
 	room, err := once.get(maxLearn)
 	if err != nil {
-		return err
+		return transform.TensorSpec{}, nil, err
 	}
 	defer once.put(room)
-	var bad string
+	return b.transform(ctx, e, raw, room.mem[:maxLearn])
+}
+
+// learn finds the shape of media field f by decoding the first sample that can be decoded.
+func (b *build) learn(ctx context.Context, f int) error {
+	var last error
 	for slot := range b.refs {
 		e := b.slot(slot)[f]
 		pieces, err := b.read(ctx, e.part.Bin, []*entry{e})
 		if err != nil {
 			return err
 		}
-		if bad = ""; pieces[0].err != nil {
-			bad = pieces[0].err.Error()
-		} else if b.specs[f], bad, err = b.transform(ctx, e, pieces[0].buf, room.mem[:maxLearn]); err != nil {
-			return err
+		if last = pieces[0].err; last == nil {
+			var bad *transform.Error
+			if b.specs[f], bad, err = b.measure(ctx, e, pieces[0].buf); err != nil {
+				return err
+			}
+			if bad != nil {
+				last = bad
+			}
 		}
 		b.l.buf.put(pieces[0].buf)
-		if bad == "" {
+		if last == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("field %q: no sample of the batch can be decoded, the last because: %s", b.l.media[f].name, bad)
+	return fmt.Errorf("field %q: no sample of the batch can be decoded, the last because: %w", b.l.media[f].name, last)
 }

@@ -259,7 +259,7 @@ func (b *build) compare(ctx context.Context, e *entry) error {
 	if err != nil {
 		return err
 	}
-	same := bad == "" && sameSpec(spec, b.specs[e.field]) && bytes.Equal(own, e.half)
+	same := bad == nil && sameSpec(spec, b.specs[e.field]) && bytes.Equal(own, e.half)
 	b.l.count(func(s *Stats) {
 		s.Canaries++
 		if !same {
@@ -267,14 +267,15 @@ func (b *build) compare(ctx context.Context, e *entry) error {
 		}
 	})
 	if !same {
-		e.source, e.reason, e.bad = fromStore, fetch.ReasonCorrupt, bad
+		e.source, e.reason = fromStore, fetch.ReasonCorrupt
 		b.l.agents.quarantine(e.peer)
 		b.l.o.Log.Error("an agent prepared other bytes than this host: it is not asked any more",
 			zap.String("node", e.peer.Name), zap.String("addr", e.peer.Addr), zap.Uint64("sample", e.ref.Sample),
 			zap.Strings("operators", b.l.media[e.field].agent.Identities()))
 		copy(e.half, own)
 	}
-	if bad != "" {
+	if bad != nil {
+		e.bad = bad.Error()
 		return nil
 	}
 	return b.settle(e)
