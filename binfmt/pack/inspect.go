@@ -1,0 +1,154 @@
+package pack
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"path"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// Summary says what a dataset holds.
+type Summary struct {
+	Identity string                  `json:"identity"`
+	Format   int                     `json:"format"`
+	Samples  int64                   `json:"samples"`
+	Bytes    int64                   `json:"bytes"` // of the data files
+	Fields   []binfmt.Field          `json:"fields"`
+	Classes  []ClassCount            `json:"classes"`
+	Media    map[string]MediaSummary `json:"media"` // by field
+	Bins     []binfmt.Bin            `json:"bins"`
+}
+
+// ClassCount says how many samples have a label.
+type ClassCount struct {
+	Name    string `json:"name"`
+	Samples int64  `json:"samples"`
+}
+
+// MediaSummary says what the parts of a media field are like. Distributions leave out what is not
+// known.
+type MediaSummary struct {
+	Types  map[string]int64 `json:"types"`
+	Bytes  Distribution     `json:"bytes"`
+	Width  Distribution     `json:"width"`
+	Height Distribution     `json:"height"`
+}
+
+// ReadManifest reads the manifest of the dataset in the folder dir.
+func ReadManifest(ctx context.Context, st store.Store, dir string) (*binfmt.Manifest, error) {
+	name := path.Join(dir, binfmt.ManifestName)
+	data, err := readFile(ctx, st, name, maxManifest)
+	if err != nil {
+		return nil, fmt.Errorf("pack.ReadManifest: %w", err)
+	}
+	return binfmt.ParseManifest(name, data)
+}
+
+// Inspect reads manifest and indexes. Indexes of stores that are not local are kept in cacheDir.
+func Inspect(ctx context.Context, st store.Store, dir, cacheDir string) (*Summary, error) {
+	m, err := ReadManifest(ctx, st, dir)
+	if err != nil {
+		return nil, err
+	}
+	id := m.Identity()
+	s := &tally{m: m, media: make(map[string]*mediaCount), classes: make([]int64, len(m.Classes))}
+	for i, b := range m.Bins {
+		digest, err := hex.DecodeString(b.IndexSHA256)
+		if err != nil {
+			return nil, fmt.Errorf("pack.Inspect: %w", err)
+		}
+		local, err := store.CacheLocal(ctx, st, path.Join(dir, b.IndexName()), [32]byte(digest), cacheDir)
+		if err != nil {
+			return nil, fmt.Errorf("pack.Inspect: %w", err)
+		}
+		if err := s.bin(ctx, local, i); err != nil {
+			return nil, fmt.Errorf("pack.Inspect: %w", err)
+		}
+	}
+	out := s.summary()
+	out.Identity = hex.EncodeToString(id[:])
+	return out, nil
+}
+
+type mediaCount struct {
+	types                map[string]int64
+	bytes, width, height histogram
+}
+
+// tally counts.
+type tally struct {
+	m       *binfmt.Manifest
+	media   map[string]*mediaCount
+	classes []int64
+}
+
+func (s *tally) bin(ctx context.Context, local string, place int) error {
+	x, err := binfmt.OpenIndex(local, s.m, place)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	for row := range x.Rows() {
+		for _, f := range s.m.Fields {
+			if err := s.value(x, row, f); err != nil {
+				return err
+			}
+		}
+		if row%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (s *tally) value(x *binfmt.Index, row int64, f binfmt.Field) error {
+	switch {
+	case f.Kind == binfmt.Media:
+		p, err := x.Part(row, f.Name)
+		if err != nil {
+			return err
+		}
+		s.part(f.Name, p)
+	case f.Name == binfmt.LabelField && len(s.classes) > 0:
+		v, err := x.Scalar(row, f.Name)
+		if err != nil {
+			return err
+		}
+		if v.Int >= 0 && v.Int < int64(len(s.classes)) {
+			s.classes[v.Int]++
+		}
+	}
+	return nil
+}
+
+func (s *tally) part(field string, p binfmt.Part) {
+	c := s.media[field]
+	if c == nil {
+		c = &mediaCount{types: make(map[string]int64)}
+		s.media[field] = c
+	}
+	c.types[p.Type]++
+	c.bytes.add(uint64(p.Len))
+	if p.Width > 0 && p.Height > 0 {
+		c.width.add(uint64(p.Width))
+		c.height.add(uint64(p.Height))
+	}
+}
+
+func (s *tally) summary() *Summary {
+	out := &Summary{Format: s.m.Format, Samples: s.m.Samples(), Fields: s.m.Fields, Bins: s.m.Bins,
+		Classes: []ClassCount{}, Media: make(map[string]MediaSummary)}
+	for _, b := range s.m.Bins {
+		out.Bytes += b.Bytes
+	}
+	for i, n := range s.classes {
+		out.Classes = append(out.Classes, ClassCount{s.m.Classes[i], n})
+	}
+	for name, c := range s.media {
+		out.Media[name] = MediaSummary{c.types, c.bytes.distribution(), c.width.distribution(), c.height.distribution()}
+	}
+	return out
+}

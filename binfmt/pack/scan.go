@@ -1,0 +1,219 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+)
+
+// scanChunk is how many files one worker scans before it notes them in the journal. A kill costs
+// at most that many files a worker.
+const scanChunk = 512
+
+// seen is what the first pass learns of one file: a line of the journal.
+type seen struct {
+	Path   string `json:"path"`
+	Size   int64  `json:"size"`
+	MTime  int64  `json:"mtime_ns"`
+	CRC    uint32 `json:"crc32c"`
+	Type   string `json:"type"`
+	Width  uint32 `json:"width"`
+	Height uint32 `json:"height"`
+}
+
+// scanner is the first pass: it reads every file once.
+type scanner struct {
+	journal *journal
+	workers int
+	chunk   int
+	step    func(files int, bytes int64) // reports progress, called by one goroutine at a time
+	mu      sync.Mutex
+}
+
+// scan reads the entries' files, or takes what the journal knows of files that did not change. The
+// result is in the entries' order.
+func (s *scanner) scan(ctx context.Context, entries []Entry) ([]item, error) {
+	items := make([]item, len(entries))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(s.workers)
+	for first := 0; first < len(entries) && ctx.Err() == nil; first += s.chunk {
+		last := min(first+s.chunk, len(entries))
+		g.Go(func() error { return s.scanChunk(ctx, entries[first:last], items[first:last]) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return items, ctx.Err()
+}
+
+func (s *scanner) scanChunk(ctx context.Context, entries []Entry, items []item) error {
+	var fresh []seen
+	buf := make([]byte, 256<<10)
+	for i, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		known, isNew, err := s.look(e, buf)
+		if err != nil {
+			return err
+		}
+		if isNew {
+			fresh = append(fresh, known)
+		}
+		items[i] = known.item(e)
+		s.mu.Lock()
+		s.step(1, known.Size)
+		s.mu.Unlock()
+	}
+	return s.journal.add(ctx, fresh)
+}
+
+func (k seen) item(e Entry) item {
+	return item{Entry: e, part: binfmt.Part{
+		Extent: binfmt.Extent{Len: k.Size, CRC: k.CRC, HasCRC: true},
+		Type:   k.Type, Width: k.Width, Height: k.Height,
+	}}
+}
+
+// look reads one file, unless the journal has it with the size and time that it has now.
+func (s *scanner) look(e Entry, buf []byte) (k seen, isNew bool, err error) {
+	f, err := openSource(e)
+	if err != nil {
+		return seen{}, false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return seen{}, false, sourceError(e, err)
+	}
+	if info.IsDir() {
+		return seen{}, false, sourceError(e, fmt.Errorf("a folder, want a file: %w", ErrSource))
+	}
+	if k, ok := s.journal.known(e.Path); ok && k.Size == info.Size() && k.MTime == info.ModTime().UnixNano() {
+		return k, false, nil
+	}
+	k = seen{Path: e.Path, MTime: info.ModTime().UnixNano()}
+	if err := k.read(f, buf); err != nil {
+		return seen{}, false, sourceError(e, err)
+	}
+	if k.Size != info.Size() {
+		return seen{}, false, sourceError(e, fmt.Errorf("%d bytes read, %d expected: %w", k.Size, info.Size(), ErrChanged))
+	}
+	return k, true, nil
+}
+
+func openSource(e Entry) (*os.File, error) {
+	f, err := os.Open(e.Path)
+	if err == nil {
+		return f, nil
+	}
+	if e.line != 0 {
+		return nil, sourceError(e, err)
+	}
+	return nil, sourceError(e, gone(err))
+}
+
+// sourceError names the file, and its line where it comes from a list.
+func sourceError(e Entry, err error) error {
+	return fmt.Errorf("pack: %s%q: %w", atLine(e.line), e.Path, err)
+}
+
+// read sums the whole file and looks at its head.
+func (k *seen) read(r io.Reader, buf []byte) error {
+	sum := &summer{r: r}
+	head := make([]byte, sniffLen)
+	n, err := io.ReadFull(sum, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	k.Type = mediaType(head[:n])
+	k.Width, k.Height = dimensions(k.Type, io.MultiReader(bytes.NewReader(head[:n]), sum))
+	if _, err := io.CopyBuffer(io.Discard, onlyReader{sum}, buf); err != nil {
+		return err
+	}
+	k.Size, k.CRC = sum.n, sum.crc
+	return nil
+}
+
+// onlyReader hides what else the reader can do, so that the buffer is used.
+type onlyReader struct{ io.Reader }
+
+// summer sums what is read through it, whoever reads.
+type summer struct {
+	r   io.Reader
+	n   int64
+	crc uint32
+}
+
+func (s *summer) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.n += int64(n)
+	s.crc = binfmt.CRC32C(s.crc, p[:n])
+	return n, err
+}
+
+// dimensions returns what the header claims, 0 where that is unknown or broken: whether a picture
+// can be decoded is found out by who decodes it.
+func dimensions(typ string, r io.Reader) (width, height uint32) {
+	var c image.Config
+	var err error
+	switch typ {
+	case "image/jpeg":
+		c, err = jpeg.DecodeConfig(r)
+	case "image/png":
+		c, err = png.DecodeConfig(r)
+	default:
+		return 0, 0
+	}
+	if err != nil || c.Width <= 0 || c.Height <= 0 || c.Width > 1<<31-1 || c.Height > 1<<31-1 {
+		return 0, 0
+	}
+	return uint32(c.Width), uint32(c.Height)
+}
+
+// sift takes out, or refuses, files without content and, in folders, files of no media type.
+func sift(items []item, explicit, skip bool) (kept []item, skipped []string, err error) {
+	var bad []string
+	for _, it := range items {
+		why := ""
+		switch {
+		case it.part.Len == 0:
+			why = "is empty"
+		case it.part.Type == unknownType && !explicit:
+			why = "is of no known media type"
+		}
+		if why == "" {
+			kept = append(kept, it)
+			continue
+		}
+		bad = append(bad, fmt.Sprintf("%q %s", it.Path, why))
+	}
+	if len(bad) > 0 && !skip {
+		return nil, nil, fmt.Errorf("pack: %s: remove them, or leave them out with --skip-bad: %w", some(bad), ErrSource)
+	}
+	if len(kept) == 0 {
+		return nil, nil, fmt.Errorf("pack: nothing is left to pack: %s: %w", some(bad), ErrSource)
+	}
+	return kept, bad, nil
+}
+
+// some names the first few of many.
+func some(all []string) string {
+	const most = 20
+	if len(all) <= most {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+}

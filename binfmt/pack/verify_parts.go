@@ -1,0 +1,210 @@
+package pack
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// Reads are large and in the order of the file. readSize bounds the memory of one; a hole of up to
+// readGap is read over rather than asked around.
+const (
+	readSize = 8 << 20
+	readGap  = 1 << 20
+)
+
+// rowPart is one part of one row.
+type rowPart struct {
+	row   int64
+	field string
+	binfmt.Extent
+}
+
+// rows reads the whole index: keys ascend, labels count classes, and the parts give the uuid.
+func (c *binCheck) rows(x *binfmt.Index) []rowPart {
+	parts := make([]rowPart, 0, x.Rows())
+	uuid := binfmt.NewUUIDHash()
+	summed, whole := true, true
+	last := ""
+	for row := range x.Rows() {
+		key, err := x.Key(row)
+		if err != nil {
+			c.row(row, "", "", err)
+			whole = false
+			continue
+		}
+		c.order(row, key, last)
+		last = key
+		for _, f := range c.v.m.Fields {
+			if f.Kind != binfmt.Media {
+				c.scalar(x, row, key, f)
+				continue
+			}
+			p, err := x.Part(row, f.Name)
+			if err != nil {
+				c.row(row, key, f.Name, err)
+				whole = false
+				continue
+			}
+			summed = summed && p.HasCRC
+			uuid.Add(key, f.Name, p.Len, p.CRC)
+			parts = append(parts, rowPart{row, f.Name, p.Extent})
+		}
+	}
+	c.ends.last = last
+	if got := uuid.UUID(); summed && whole && hex.EncodeToString(got[:]) != c.bin.UUID {
+		c.file(FoundUUID, path.Join(c.v.dir, c.bin.IndexName()), c.bin.UUID, hex.EncodeToString(got[:]))
+	}
+	c.v.count(Checked{Samples: x.Rows()}, 0)
+	return parts
+}
+
+func (c *binCheck) row(row int64, key, field string, err error) {
+	c.add(Finding{Kind: FoundIndex, File: path.Join(c.v.dir, c.bin.IndexName()), Sample: c.first + row, Key: key, Field: field, Offset: -1, Got: err.Error()})
+}
+
+func (c *binCheck) order(row int64, key, last string) {
+	if row == 0 {
+		c.ends.first = key
+		return
+	}
+	if key <= last {
+		c.add(Finding{Kind: FoundOrder, File: path.Join(c.v.dir, c.bin.IndexName()), Sample: c.first + row, Key: key, Offset: -1,
+			Want: fmt.Sprintf("a key after %q", last)})
+	}
+}
+
+func (c *binCheck) scalar(x *binfmt.Index, row int64, key string, f binfmt.Field) {
+	v, err := x.Scalar(row, f.Name)
+	if err != nil {
+		c.row(row, key, f.Name, err)
+		return
+	}
+	if n := int64(len(c.v.m.Classes)); f.Name == binfmt.LabelField && n > 0 && (v.Int < 0 || v.Int >= n) {
+		c.add(Finding{Kind: FoundLabel, File: path.Join(c.v.dir, c.bin.IndexName()), Sample: c.first + row, Key: key, Field: f.Name, Offset: -1,
+			Want: fmt.Sprintf("0 to %d", n-1), Got: v.String()})
+	}
+}
+
+// parts reads every part. The store is asked for long pieces in the order of the file.
+func (c *binCheck) parts(ctx context.Context, x *binfmt.Index, f store.File, parts []rowPart) error {
+	slices.SortFunc(parts, func(a, b rowPart) int { return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.row, b.row)) })
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(c.readers)
+	for len(parts) > 0 && ctx.Err() == nil {
+		n := pieceLen(parts)
+		piece := parts[:n]
+		parts = parts[n:]
+		g.Go(func() error { return c.piece(ctx, x, f, piece) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// pieceLen says how many of the parts are read together.
+func pieceLen(parts []rowPart) int {
+	start, end := parts[0].Off, parts[0].Off+parts[0].Len
+	n := 1
+	for ; n < len(parts); n++ {
+		p := parts[n]
+		if p.Off-end > readGap || p.Off+p.Len-start > readSize {
+			break
+		}
+		end = max(end, p.Off+p.Len)
+	}
+	return n
+}
+
+func (c *binCheck) piece(ctx context.Context, x *binfmt.Index, f store.File, parts []rowPart) error {
+	if len(parts) == 1 && parts[0].Len > readSize {
+		return c.long(ctx, x, f, parts[0])
+	}
+	start, end := parts[0].Off, int64(0)
+	for _, p := range parts {
+		end = max(end, p.Off+p.Len)
+	}
+	end = min(end, max(start, f.Size()))
+	buf := make([]byte, end-start)
+	var err error
+	if start < f.Size() {
+		err = f.ReadRanges(ctx, []store.Range{{Off: start, Buf: buf}})
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	done := Checked{}
+	for _, p := range parts {
+		switch from := p.Off - start; {
+		case p.Off+p.Len > f.Size():
+			c.short(x, p, f.Size())
+		case err != nil:
+			c.unreadable(x, p, err)
+		default:
+			c.sum(x, p, binfmt.CRC32C(0, buf[from:from+p.Len]), &done)
+		}
+	}
+	c.v.count(done, end-start)
+	return nil
+}
+
+// long reads one part that is larger than a read.
+func (c *binCheck) long(ctx context.Context, x *binfmt.Index, f store.File, p rowPart) error {
+	if p.Off+p.Len > f.Size() {
+		c.short(x, p, f.Size())
+		return nil
+	}
+	crc := uint32(0)
+	buf := make([]byte, readSize)
+	for at := int64(0); at < p.Len; at += readSize {
+		buf = buf[:min(readSize, p.Len-at)]
+		if err := f.ReadRanges(ctx, []store.Range{{Off: p.Off + at, Buf: buf}}); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			c.unreadable(x, p, err)
+			return nil
+		}
+		crc = binfmt.CRC32C(crc, buf)
+		c.v.count(Checked{}, int64(len(buf)))
+	}
+	done := Checked{}
+	c.sum(x, p, crc, &done)
+	c.v.count(done, 0)
+	return nil
+}
+
+// part makes a finding that concerns one part.
+func (c *binCheck) part(x *binfmt.Index, p rowPart, kind, want, got string) {
+	key, _ := x.Key(p.row) // it was readable a moment ago
+	c.add(Finding{Kind: kind, File: path.Join(c.v.dir, c.bin.DataName()), Sample: c.first + p.row, Key: key, Field: p.field,
+		Offset: p.Off, Length: p.Len, Want: want, Got: got})
+}
+
+func (c *binCheck) short(x *binfmt.Index, p rowPart, size int64) {
+	c.part(x, p, FoundShort, fmt.Sprintf("bytes up to %d", p.Off+p.Len), fmt.Sprintf("a file of %d bytes", size))
+}
+
+func (c *binCheck) unreadable(x *binfmt.Index, p rowPart, err error) {
+	c.part(x, p, FoundRead, "", err.Error())
+}
+
+func (c *binCheck) sum(x *binfmt.Index, p rowPart, crc uint32, done *Checked) {
+	done.Parts++
+	done.Bytes += p.Len
+	switch {
+	case !p.HasCRC:
+		done.NoSums++
+	case crc != p.CRC:
+		c.part(x, p, FoundCRC, fmt.Sprintf("CRC32C %08x", p.CRC), fmt.Sprintf("CRC32C %08x", crc))
+	}
+}
