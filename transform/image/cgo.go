@@ -78,8 +78,8 @@ func (p *picture) run(s *stage, v variant, lim Limits, out []byte) error {
 		box:              box(t.source),
 		horizontal_count: C.int32_t(t.horizontal.count), horizontal_stride: C.int32_t(t.horizontal.stride),
 		vertical_count: C.int32_t(t.vertical.count), vertical_stride: C.int32_t(t.vertical.stride),
-		vertical_first: flag(s.verticalFirst()),
-		mirror:         flag(s.mirror && t.horizontal.count == 0),
+		vertical_first: cBool(s.verticalFirst()),
+		mirror:         cBool(s.mirror && t.horizontal.count == 0),
 		made_w:         C.int32_t(s.window.W), made_h: C.int32_t(s.window.H),
 		at_x: C.int32_t(s.atX), at_y: C.int32_t(s.atY), out_w: C.int32_t(s.outW), out_h: C.int32_t(s.outH),
 		variant:    C.int32_t(v),
@@ -101,7 +101,7 @@ func box(b transform.Box) C.sa_box {
 	return C.sa_box{C.int32_t(b.X), C.int32_t(b.Y), C.int32_t(b.W), C.int32_t(b.H)}
 }
 
-func flag(b bool) C.int32_t {
+func cBool(b bool) C.int32_t {
 	if b {
 		return 1
 	}

@@ -1,6 +1,88 @@
 package image
 
-// Golden returns, for every operator identity that this build offers, the SHA-256 (hex) over what it
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io/fs"
+
+	"github.com/stepahead-io/stepahead/transform"
+)
+
+// vectors are small encoded images of every shape that decoders treat differently. Their names begin with
+// the format. TestVectors writes them anew with -rewrite.
+//
+//go:embed vectors
+var vectors embed.FS
+
+// Golden returns, for every pixel operator identity that this build offers, the SHA-256 (hex) over what it
 // makes of small built-in vectors. Two builds may use each other's pixels for an operator exactly
-// when these agree.
-func Golden() map[string]string { return map[string]string{} }
+// when these agree, and those of [transform.Golden]. A vector that fails contributes its error instead of pixels.
+func Golden() map[string]string {
+	j := job{lim: Limits{}.withDefaults(), variant: bestVariant()}
+	golden := map[string]string{}
+	for id, write := range map[string]func(h hash.Hash){
+		"jpeg/islow-fancy@1":    func(h hash.Hash) { j.hashDecoded(h, "vectors/jpeg-*") },
+		"png/libpng@1":          func(h hash.Hash) { j.hashDecoded(h, "vectors/png-*") },
+		"resize/pil-bilinear@1": func(h hash.Hash) { j.hashResized(h, 1) },
+		"resize/pil-bilinear@2": func(h hash.Hash) { j.hashResized(h, 2) },
+	} {
+		h := sha256.New()
+		write(h)
+		golden[id] = hex.EncodeToString(h.Sum(nil))
+	}
+	return golden
+}
+
+// hashDecoded hashes each vector whole, and a part of it that needs the neighbourhood to be exact.
+func (j job) hashDecoded(h hash.Hash, pattern string) {
+	names, err := fs.Glob(vectors, pattern)
+	fmt.Fprintln(h, names, err)
+	for _, name := range names {
+		in, err := vectors.ReadFile(name)
+		fmt.Fprintln(h, name, err)
+		j.hashSteps(h, in)
+		j.hashSteps(h, in, transform.Step{Kind: transform.StepCrop, Box: transform.Box{X: 16, Y: 3, W: 6, H: 9}})
+	}
+}
+
+// hashSteps runs steps on an encoded image and hashes the result.
+func (j job) hashSteps(h hash.Hash, in []byte, steps ...transform.Step) {
+	out := make([]byte, 1<<16)
+	spec, err := j.run(in, out, func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: steps}, nil })
+	fmt.Fprintln(h, spec, err)
+	if err == nil {
+		h.Write(out[:spec.Bytes()])
+	}
+}
+
+// hashResized resizes a made-up picture through both orders of passes, up and down.
+func (j job) hashResized(h hash.Hash, version int) {
+	const width, height = 61, 149
+	in := make([]byte, width*height*channels)
+	for i, state := 0, uint32(1); i < len(in); i++ {
+		state = state*1664525 + 1013904223
+		in[i] = byte(state >> 24)
+	}
+	for _, size := range [][2]int{{32, 32}, {61, 20}, {17, 149}, {224, 224}, {60, 300}, {1, 1}} {
+		s := newStage(width, height)
+		err := s.scale(transform.Step{Width: size[0], Height: size[1], Version: version})
+		out := make([]byte, s.bytes())
+		if err == nil {
+			err = j.resizePixels(in, s, out)
+		}
+		fmt.Fprintln(h, size, err)
+		h.Write(out)
+	}
+}
+
+func (j job) resizePixels(in []byte, s *stage, out []byte) error {
+	p, err := openPixels(in, s.crop.W, s.crop.H)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	return p.run(s, j.variant, j.lim, out)
+}

@@ -110,7 +110,7 @@ func TestRegionEqualsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", shape, err)
 		}
-		for range 8 {
+		for range 50 {
 			checkRegion(t, in, pixels{rgb, w, h}, drawBox(t, w, h), shape)
 		}
 	})

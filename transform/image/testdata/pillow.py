@@ -52,7 +52,16 @@ def digest(case: dict) -> str:
 def cases() -> list[dict]:
     rng = random.Random(20261)
     out = []
-    shapes = [(8, 1, 3, 1), (8, 1, 5, 1), (8, 1, 12, 1), (1, 8, 1, 3), (1, 1, 7, 9), (500, 375, 224, 224), (375, 500, 224, 224), (333, 21, 224, 224)]
+    shapes = [
+        (8, 1, 3, 1),
+        (8, 1, 5, 1),
+        (8, 1, 12, 1),
+        (1, 8, 1, 3),
+        (1, 1, 7, 9),
+        (500, 375, 224, 224),
+        (375, 500, 224, 224),
+        (333, 21, 224, 224),
+    ]
     shapes += [tuple(rng.randint(1, 300) for _ in range(4)) for _ in range(40)]
     shapes += [(rng.randint(1, 40), rng.randint(200, 400), rng.randint(1, 40), rng.randint(1, 60)) for _ in range(12)]
     for i, (w, h, to_w, to_h) in enumerate(shapes):
@@ -72,7 +81,11 @@ def cases() -> list[dict]:
 def main() -> None:
     if sys.argv[1:] == ["--golden"]:
         rows = [{**case, "sha256": digest(case)} for case in cases()]
-        print(json.dumps({"pillow": PIL.__version__, "cases": rows}, separators=(",", ":")).replace('{"seed"', '\n{"seed"'))
+        print(
+            json.dumps({"pillow": PIL.__version__, "cases": rows}, separators=(",", ":")).replace(
+                '{"seed"', '\n{"seed"'
+            )
+        )
         return
     print(json.dumps({"pillow": PIL.__version__, "digests": [digest(case) for case in json.load(sys.stdin)]}))
 

@@ -1,0 +1,205 @@
+package image
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha256"
+	"encoding/binary"
+	"flag"
+	"hash/crc32"
+	goimage "image"
+	"image/color"
+	"image/png"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/transform"
+	"github.com/stepahead-io/stepahead/transform/image/internal/encode"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the vectors anew; every golden digest of a decoder changes with them")
+
+// golden is what this version promises. A change here makes agents and loaders of different versions refuse
+// each other's pixels: only together with a new operator version, or when a vector is added.
+var golden = map[string]string{
+	"jpeg/islow-fancy@1":    "a202ec7ace9750cf6f85cbc7fb25e612a9683c104336b9832b981e9ecdbdbd32",
+	"png/libpng@1":          "97572f6f975ecce4c9ae9072685e0126b62a9b1cd02c18a5cda28112d58dd3d1",
+	"resize/pil-bilinear@1": "54f807f9110f5834dcb143a06c0745e98af1a16836b9cd6cbdc3eb8553e74626",
+	"resize/pil-bilinear@2": "1722267589d23cd95434fa1a95c576eb609ae068af2003f137fd98fba791ea8a",
+}
+
+func TestGolden(t *testing.T) {
+	got := Golden()
+	if !maps.Equal(got, golden) {
+		for _, id := range slices.Sorted(maps.Keys(got)) {
+			t.Errorf("%q: %q,", id, got[id])
+		}
+	}
+}
+
+// Every identity that a plan may name has a golden digest.
+func TestGoldenCoversPlans(t *testing.T) {
+	plan, err := transform.ParsePlan([]byte(`{"plan":1,"ops":[{"op":"DecodeImage"},{"op":"Resize","size":[9],"version":1},{"op":"CenterCrop","size":[8,8]},{"op":"RandomResizedCrop","size":[224,224]},{"op":"RandomHorizontalFlip"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := transform.Golden()
+	maps.Copy(got, Golden())
+	for _, id := range plan.Identities() {
+		if got[id] == "" {
+			t.Errorf("identity %q has no golden digest", id)
+		}
+	}
+}
+
+// All kernels give the golden pixels.
+func TestGoldenOfEveryVariant(t *testing.T) {
+	want := resizeDigests(scalar)
+	for _, v := range variants() {
+		if got := resizeDigests(v); got != want {
+			t.Errorf("%v: %v, scalar: %v", v, got, want)
+		}
+	}
+}
+
+func TestVectors(t *testing.T) {
+	if *rewrite {
+		for name, data := range makeVectors(t) {
+			if err := os.WriteFile(filepath.Join("vectors", name), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	entries, err := vectors.ReadDir("vectors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		in, err := vectors.ReadFile("vectors/" + e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, w, h, err := decodeAll(in, Limits{}); err != nil || w < 22 || h < 12 || len(in) > 5<<10 {
+			t.Errorf("%s: %d x %d pixels, %d bytes, %v: a vector is small, decodes, and holds the region that is hashed", e.Name(), w, h, len(in), err)
+		}
+	}
+}
+
+func makeVectors(t *testing.T) map[string][]byte {
+	const w, h = 37, 29
+	all := map[string][]byte{}
+	for name, o := range map[string]encode.Options{
+		"jpeg-420.jpg":             {Sampling: samplings["4:2:0"], Quality: 75},
+		"jpeg-422-progressive.jpg": {Sampling: samplings["4:2:2"], Quality: 75, Progressive: true},
+		"jpeg-444-restart.jpg":     {Quality: 75, Restart: 3},
+		"jpeg-440.jpg":             {Sampling: samplings["4:4:0"], Quality: 75},
+		"jpeg-411.jpg":             {Sampling: samplings["4:1:1"], Quality: 75},
+		"jpeg-grey.jpg":            {Space: encode.Gray, Quality: 75},
+		"jpeg-rgb.jpg":             {Space: encode.RGB, Quality: 75},
+		"jpeg-ycck.jpg":            {Space: encode.YCCK, Quality: 75},
+	} {
+		depth := 3
+		if o.Space == encode.YCCK {
+			depth = 4
+		}
+		data, err := encode.JPEG(photo(uint32(len(name)), w, h, depth), w, h, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = data
+	}
+	for name, im := range pngPictures(w, h) {
+		var b bytes.Buffer
+		if err := png.Encode(&b, im); err != nil {
+			t.Fatal(err)
+		}
+		all["png-"+name+".png"] = b.Bytes()
+	}
+	all["png-interlaced.png"] = interlacedPNG(photo(4, w, h, 4), w, h)
+	return all
+}
+
+func pngPictures(w, h int) map[string]goimage.Image {
+	r := goimage.Rect(0, 0, w, h)
+	grey, deep, alpha := goimage.NewGray(r), goimage.NewGray16(r), goimage.NewNRGBA(r)
+	copy(grey.Pix, photo(1, w, h, 1))
+	copy(deep.Pix, photo(2, w, h, 2))
+	copy(alpha.Pix, photo(3, w, h, 4))
+	palette := goimage.NewPaletted(r, color.Palette{color.NRGBA{1, 2, 3, 0}, color.NRGBA{250, 128, 4, 255}, color.NRGBA{9, 200, 77, 128}})
+	for i := range palette.Pix {
+		palette.Pix[i] = uint8((i*i/7 + i) % 3)
+	}
+	return map[string]goimage.Image{"grey": grey, "grey16": deep, "rgba": alpha, "palette": palette}
+}
+
+// interlacedPNG writes RGBA pixels in the seven passes of Adam7; no encoder at hand does.
+func interlacedPNG(rgba []byte, w, h int) []byte {
+	var raw bytes.Buffer
+	z := zlib.NewWriter(&raw)
+	for _, p := range [][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}} {
+		for y := p[1]; y < h; y += p[3] {
+			if p[0] < w {
+				z.Write([]byte{0})
+			}
+			for x := p[0]; x < w; x += p[2] {
+				z.Write(rgba[(y*w+x)*4 : (y*w+x)*4+4])
+			}
+		}
+	}
+	z.Close()
+	out := []byte("\x89PNG\r\n\x1a\n")
+	chunk := func(name string, data []byte) {
+		out = binary.BigEndian.AppendUint32(out, uint32(len(data)))
+		body := append([]byte(name), data...)
+		out = binary.BigEndian.AppendUint32(append(out, body...), crc32.ChecksumIEEE(body))
+	}
+	header := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(w)), uint32(h))
+	chunk("IHDR", append(header, 8, 6, 0, 0, 1))
+	chunk("IDAT", raw.Bytes())
+	chunk("IEND", nil)
+	return out
+}
+
+func resizeDigests(v variant) [2][sha256.Size]byte {
+	j := job{lim: Limits{}.withDefaults(), variant: v}
+	var out [2][sha256.Size]byte
+	for i := range out {
+		h := sha256.New()
+		j.hashResized(h, i+1)
+		out[i] = [sha256.Size]byte(h.Sum(nil))
+	}
+	return out
+}
+
+// The vectors' pixels are Pillow's, grey of 16 bits apart.
+func TestVectorsEqualPillow(t *testing.T) {
+	names, err := filepath.Glob("vectors/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []pillowCase
+	var got []string
+	for _, name := range names {
+		if filepath.Base(name) == "png-grey16.png" {
+			continue
+		}
+		in, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rgb, _, _, err := decodeAll(in, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, pillowCase{File: name, Steps: []pillowStep{}})
+		got = append(got, digestOf(rgb))
+	}
+	for i, want := range pillowDigests(t, cases) {
+		if got[i] != want {
+			t.Errorf("%s: %s, Pillow has %s", cases[i].File, got[i], want)
+		}
+	}
+}
