@@ -30,7 +30,7 @@ type Summary struct {
 // first step to the last without a gap, every step with the same positions from 0. Where they are
 // not, the error is a *Finding; every other error is one of reading.
 //
-// It takes two passes over the files and 64 KiB of memory for each of them and for each place where
+// It takes two passes over the files and 32 KiB of memory for each of them and for each place where
 // a file steps back to an earlier record.
 func Digest(files ...string) ([32]byte, Summary, error) {
 	d := digester{hash: sha256.New()}

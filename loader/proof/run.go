@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// readBuffer is what every run keeps in memory, in bytes. A thousand runs take 64 MiB.
-const readBuffer = 1 << 16
+// readBuffer is what every run keeps in memory, in bytes. A thousand runs take 32 MiB.
+const readBuffer = 1 << 15
 
 // maxRuns bounds the runs of a digest. A run starts with every file and wherever a file steps back,
 // which happens once at every resume; more than this is no file of ours.
