@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
@@ -56,27 +57,13 @@ func (p *planner) askEntry(e *entry, w waiter, now time.Duration) {
 	switch e.phase {
 	case ready:
 		p.answerPrepared(e, w, now-e.readyAt, now)
-		return
 	case failed:
 		p.answerRaw(w, e.reason)
-		return
-	case waiting:
-		reason := fetch.ReasonMemory
-		if len(p.queued)+len(p.runs) >= p.limits.queue {
-			reason = fetch.ReasonQueue
-		}
-		p.refuseReader(e, w, reason, now)
-		return
-	case queued:
-		if reason := p.blocked(); reason != "" {
-			p.refuseReader(e, w, reason, now)
-			return
-		}
 	case stopping:
-		p.refuseReader(e, w, p.stopReason(e), now)
-		return
+		p.answerRaw(w, cmp.Or(e.reason, p.gate.reason()))
+	default:
+		p.wait(e, w, now)
 	}
-	p.wait(e, w, now)
 }
 
 // blocked returns why nothing may start at the moment, "" if something may.
@@ -90,24 +77,13 @@ func (p *planner) blocked() fetch.Reason {
 	return ""
 }
 
-// stopReason says why an entry was stopped: for a reason of its own, or to make the node free.
-func (p *planner) stopReason(e *entry) fetch.Reason {
-	if e.reason != "" {
-		return e.reason
-	}
-	return p.gate.reason()
-}
-
-func (p *planner) refuseReader(e *entry, w waiter, reason fetch.Reason, now time.Duration) {
-	p.answerRaw(w, reason)
-	if len(e.waiters) == 0 {
-		p.giveUp(e, reason, now)
-	}
-}
-
+// wait lets a reader wait for an entry. Whoever waits comes first.
 func (p *planner) wait(e *entry, w waiter, now time.Duration) {
 	if w.until <= now {
-		p.refuseReader(e, w, fetch.ReasonNotReady, now)
+		p.answerRaw(w, fetch.ReasonNotReady)
+		if len(e.waiters) == 0 {
+			p.abandon(e, fetch.ReasonNotReady, now)
+		}
 		return
 	}
 	e.waiters = append(e.waiters, w)
@@ -115,6 +91,23 @@ func (p *planner) wait(e *entry, w waiter, now time.Duration) {
 	if !e.asked {
 		e.asked = true
 		p.asked = append(p.asked, e)
+	}
+}
+
+// refuseAsked gives up what readers wait for in vain: entries for which there is no room on the shelf,
+// and queued ones while nothing may start.
+func (p *planner) refuseAsked(now time.Duration) {
+	blocked := p.blocked()
+	for _, e := range p.asked {
+		switch {
+		case len(e.waiters) == 0:
+		case e.phase == waiting && len(p.queued)+len(p.runs) >= p.limits.queue:
+			p.giveUp(e, fetch.ReasonQueue, now)
+		case e.phase == waiting:
+			p.giveUp(e, fetch.ReasonMemory, now)
+		case e.phase == queued && blocked != "":
+			p.giveUp(e, blocked, now)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -62,13 +63,14 @@ func (p *planner) refuse(e *entry, now time.Duration) fetch.Reason {
 	return ""
 }
 
-// admit reserves bytes for what waits and starts what may start.
+// admit reserves bytes for what waits, answers those who wait in vain and starts what may start.
 func (p *planner) admit(now time.Duration) {
 	if p.unordered {
 		p.order()
 	}
 	p.reserve(now)
 	p.bucket.fill(now)
+	p.refuseAsked(now)
 	for p.gate.open && len(p.runs) < p.gate.granted {
 		e := p.pick(now)
 		if e == nil {
@@ -90,10 +92,10 @@ func (p *planner) order() {
 }
 
 // latest returns due time - predicted cost - margin. One step time is part of the margin: the entries
-// of a step are due together and share the cores. Somebody who waits makes it 0.
+// of a step are due together and share the cores. An entry that somebody waits for is past every time.
 func (p *planner) latest(e *entry) time.Duration {
 	if len(e.waiters) > 0 {
-		return 0
+		return math.MinInt64
 	}
 	cost := time.Duration(safety * float64(p.costs.wall(&e.item)))
 	var first time.Duration
@@ -265,7 +267,7 @@ func (p *planner) left(e *entry, now time.Duration) time.Duration {
 }
 
 // shed makes the node free for others: what runs and has much left is stopped, far ahead and large
-// first, and readers who wait for what is queued get the raw bytes.
+// first, and readers who wait for it get the raw bytes.
 func (p *planner) shed(now time.Duration) {
 	runs := slices.Clone(p.runs)
 	slices.SortFunc(runs, func(a, b *entry) int { return sooner(b, a) })
@@ -274,8 +276,8 @@ func (p *planner) shed(now time.Duration) {
 			p.stop(e, "shed")
 		}
 	}
-	for _, e := range slices.Clone(p.asked) {
-		if (e.phase == queued || e.phase == stopping) && len(e.waiters) > 0 {
+	for _, e := range p.asked {
+		if e.phase == stopping && len(e.waiters) > 0 {
 			p.giveUp(e, p.gate.reason(), now)
 		}
 	}
