@@ -5,6 +5,8 @@ import "github.com/spf13/cobra"
 // commands lists every subcommand; each lives in the file of its name.
 func commands() []*cobra.Command {
 	return []*cobra.Command{
+		newDigestCommand(),
+		newOrderCommand(),
 		newTokenCommand(),
 		newTransformCommand(),
 	}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepahead-io/stepahead/loader/proof"
+)
+
+func newDigestCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "digest FILE...",
+		Short: "Print the digest of what a run delivered",
+		Long: `Print one digest over the proof records of a run: two runs delivered the same bytes in the same order if
+and only if their digests are equal. Give the files of all ranks and all restarts. A place that has two different
+records, or none, is a finding: both sides are named.`,
+		Example: "  stepahead digest run1/*.jsonl",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			digest, sum, err := proof.Digest(args...)
+			var bad *proof.Finding
+			if errors.As(err, &bad) {
+				return finding(err)
+			}
+			if err != nil {
+				return err
+			}
+			return printDigest(cmd.OutOrStdout(), hex.EncodeToString(digest[:]), sum, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func printDigest(out io.Writer, digest string, s proof.Summary, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(struct {
+			Digest string `json:"digest"`
+			proof.Summary
+		}{digest, s})
+	}
+	_, err := fmt.Fprintf(out, "%s  %d records, %d steps (%d to %d) of %d samples\n",
+		digest, s.Records, s.Steps, s.FirstStep, s.LastStep, s.Batch)
+	if err == nil && s.Duplicates > 0 {
+		_, err = fmt.Fprintf(out, "%d records repeat another: steps done again after a resume\n", s.Duplicates)
+	}
+	if err == nil && s.Cut > 0 {
+		_, err = fmt.Fprintf(out, "%d files end in a cut line, which a killed process left: ignored\n", s.Cut)
+	}
+	return err
+}

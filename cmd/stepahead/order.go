@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/pack"
+	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/store/dir"
+)
+
+// orderFlags say which part of which order to print.
+type orderFlags struct {
+	samples     uint64
+	spec        sampler.Spec
+	world, rank int
+	oneRank     bool // of the world, not the whole global batch
+	from, steps int64
+	json        bool
+}
+
+func newOrderCommand() *cobra.Command {
+	f := orderFlags{spec: sampler.Spec{Version: sampler.SpecVersion}}
+	c := &cobra.Command{
+		Use:   "order [DATASET | --samples N] --batch B",
+		Short: "Print which samples each step takes",
+		Long: `Print which samples each step takes, of a packed dataset or of any number of samples. Any step costs the
+same: nothing before it is computed. Without --rank the whole global batch is printed.`,
+		Example: `  stepahead order photos --seed 7 --batch 64 --world 8 --rank 3 --from-step 1000000 --steps 2
+  stepahead order --samples 1000000000000 --batch 8 --from-step 1000000000 --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.oneRank = cmd.Flags().Changed("rank")
+			if (len(args) == 1) == cmd.Flags().Changed("samples") {
+				return usage(errors.New("order: give either a DATASET or --samples N"))
+			}
+			if len(args) == 1 {
+				n, err := countSamples(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				f.samples = n
+			}
+			return printOrder(cmd.Context(), cmd.OutOrStdout(), f)
+		},
+	}
+	flags := c.Flags()
+	flags.Uint64Var(&f.samples, "samples", 0, "number of samples, instead of a dataset")
+	flags.Uint64Var(&f.spec.Seed, "seed", 0, "seed of the order")
+	flags.Int64Var(&f.spec.GlobalBatch, "batch", 0, "samples that all ranks together take in a step")
+	flags.StringVar(&f.spec.Shuffle, "shuffle", sampler.ShuffleFull, "full or none")
+	flags.StringVar(&f.spec.Last, "last", sampler.LastDrop, "an epoch's incomplete last batch: drop, or pad from the epoch's start")
+	flags.IntVar(&f.world, "world", 1, "number of data-parallel ranks")
+	flags.IntVar(&f.rank, "rank", 0, "print the part of this rank only")
+	flags.Int64Var(&f.from, "from-step", 0, "first step, counted through all epochs")
+	flags.Int64Var(&f.steps, "steps", 1, "number of steps")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object a step")
+	return c
+}
+
+// countSamples reads the manifest of the dataset at url.
+func countSamples(ctx context.Context, url string) (uint64, error) {
+	st, name, err := dir.Open(url, dir.Options{})
+	if err != nil {
+		return 0, fmt.Errorf("order: %w", err)
+	}
+	m, err := pack.ReadManifest(ctx, st, name)
+	if errors.Is(err, binfmt.ErrManifest) {
+		return 0, finding(fmt.Errorf("order: %w", err))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("order %s: no packed dataset there: %w", url, err)
+	}
+	return uint64(m.Samples()), nil
+}
+
+func (f *orderFlags) sampler() (*sampler.Sampler, error) {
+	f.spec.Sources = []sampler.Source{{Samples: f.samples}} // a single dataset has no name
+	s, err := sampler.New(f.spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.CheckWorld(f.world); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.rank < 0 || f.rank >= f.world:
+		return nil, fmt.Errorf("--rank %d: must be 0 to %d, as --world is %d", f.rank, f.world-1, f.world)
+	case f.from < 0:
+		return nil, fmt.Errorf("--from-step %d: must not be negative", f.from)
+	case f.steps < 1 || f.steps > math.MaxInt64-f.from:
+		return nil, fmt.Errorf("--steps %d: must be at least 1, and --from-step %d plus --steps below 2^63", f.steps, f.from)
+	}
+	return s, nil
+}
+
+// orderLine is what --json prints of a step.
+type orderLine struct {
+	Step    int64    `json:"step"`
+	Epoch   int64    `json:"epoch"`
+	Samples []uint64 `json:"samples"`
+}
+
+func printOrder(ctx context.Context, out io.Writer, f orderFlags) error {
+	s, err := f.sampler()
+	if err != nil {
+		return usage(fmt.Errorf("order: %w", err))
+	}
+	w := bufio.NewWriter(out)
+	show := showTable
+	if f.json {
+		show = showJSON
+	}
+	put := show(w)
+	var refs []sampler.SampleRef
+	for step := f.from; step < f.from+f.steps && ctx.Err() == nil; step++ {
+		if f.oneRank {
+			refs = s.Rank(step, f.rank, f.world, refs[:0])
+		} else {
+			refs = s.Step(step, refs[:0])
+		}
+		l := orderLine{Step: step, Epoch: s.Epoch(step), Samples: make([]uint64, len(refs))}
+		for i, r := range refs {
+			l.Samples[i] = r.Sample
+		}
+		if err := put(l); err != nil {
+			return fmt.Errorf("order: %w", err)
+		}
+	}
+	return errors.Join(w.Flush(), ctx.Err())
+}
+
+// showJSON prints for programs: one object a step.
+func showJSON(w io.Writer) func(orderLine) error {
+	enc := json.NewEncoder(w)
+	return func(l orderLine) error { return enc.Encode(l) }
+}
+
+// showTable prints for people: one line a step.
+func showTable(w io.Writer) func(orderLine) error {
+	fmt.Fprintf(w, "%12s %8s  %s\n", "step", "epoch", "samples")
+	return func(l orderLine) error {
+		fmt.Fprintf(w, "%12d %8d ", l.Step, l.Epoch)
+		for _, id := range l.Samples {
+			fmt.Fprintf(w, " %d", id)
+		}
+		_, err := fmt.Fprintln(w)
+		return err
+	}
+}
