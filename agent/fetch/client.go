@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 
 	"github.com/stepahead-io/stepahead/agent/fetch/fetchpb"
 	"github.com/stepahead-io/stepahead/internal/auth/peer"
@@ -41,7 +42,10 @@ type Client struct {
 // NewClient returns a client. It connects to nothing.
 func NewClient(o ClientOptions) *Client {
 	c := &Client{
-		conns:    peer.NewConns(peer.Options{Token: o.Token, TLS: o.TLS, Dial: o.Dial}),
+		conns: peer.NewConns(peer.Options{
+			Token: o.Token, TLS: o.TLS, Dial: o.Dial,
+			Extra: []grpc.DialOption{experimental.WithBufferPool(&frames{})},
+		}),
 		maxEntry: o.MaxEntry,
 		stall:    o.Stall,
 		call:     []grpc.CallOption{grpc.ForceCodecV2(newCodec()), grpc.MaxCallRecvMsgSize(maxChunk + maxHeader)},

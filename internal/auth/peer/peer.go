@@ -56,6 +56,8 @@ type Options struct {
 	TLS *tls.Config
 	// Dial opens a connection. Default: TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Extra is added to the options of every connection.
+	Extra []grpc.DialOption
 }
 
 // Conns holds one connection for each address. It is safe for concurrent use.
@@ -120,7 +122,7 @@ func (c *Conns) dialOptions(addr string) ([]grpc.DialOption, error) {
 		opts = append(opts, grpc.WithContextDialer(c.o.Dial))
 	}
 	secure, err := c.security(addr)
-	return append(opts, secure...), err
+	return slices.Concat(opts, c.o.Extra, secure), err
 }
 
 // security keeps tokens and tensors from crossing a network in the clear.

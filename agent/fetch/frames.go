@@ -1,0 +1,34 @@
+package fetch
+
+import "sync"
+
+// frameSize is gRPC's largest HTTP/2 frame.
+const frameSize = 16 << 10
+
+// frames is the pool of the buffers that a client's connections receive frames into. gRPC's own pool
+// clears every buffer before each use, which at this rate is a tenth of the CPU time of receiving; here
+// a buffer still holds the bytes of the frame before, and is overwritten whole. It implements
+// mem.BufferPool.
+type frames struct{ pool sync.Pool }
+
+// Get returns a buffer of n bytes with any content.
+func (f *frames) Get(n int) *[]byte {
+	if n > frameSize {
+		b := make([]byte, n)
+		return &b
+	}
+	b, ok := f.pool.Get().(*[]byte)
+	if !ok {
+		fresh := make([]byte, n, frameSize)
+		return &fresh
+	}
+	*b = (*b)[:n]
+	return b
+}
+
+// Put takes a buffer back.
+func (f *frames) Put(b *[]byte) {
+	if cap(*b) == frameSize {
+		f.pool.Put(b)
+	}
+}
