@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"sync"
+	"syscall"
 
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -26,15 +26,13 @@ const (
 // maxSegment bounds what is read of one file of the journal.
 const maxSegment = 64 << 20
 
-// journal remembers what was scanned, in files that are written once: a store cannot append to a
-// file, and a file that is visible is whole.
+// journal remembers what was scanned, in one file for each chunk of entries: a store cannot append
+// to a file, and a file that is visible is whole. A chunk keeps its name from run to run, so that a
+// store can clear away what a killed writer of that name left.
 type journal struct {
 	st  store.Store
 	dir string
 	old map[string]seen // read-only after openJournal
-
-	mu   sync.Mutex
-	next int
 }
 
 // openJournal reads what earlier runs left.
@@ -48,11 +46,9 @@ func openJournal(ctx context.Context, st store.Store, dir string) (*journal, err
 		return nil, fmt.Errorf("pack: journal: %w", err)
 	}
 	for _, info := range infos {
-		var n int
-		if _, err := fmt.Sscanf(path.Base(info.Name), "%d.jsonl", &n); err != nil || info.Size > maxSegment {
+		if info.Dir || info.Size > maxSegment {
 			continue
 		}
-		j.next = max(j.next, n+1)
 		data, err := readFile(ctx, st, info.Name, maxSegment)
 		if err != nil {
 			return nil, fmt.Errorf("pack: journal: %w", err)
@@ -79,11 +75,8 @@ func (j *journal) known(path string) (seen, bool) {
 	return k, ok
 }
 
-// add writes one file of the journal. It is durable when add returns.
-func (j *journal) add(ctx context.Context, all []seen) error {
-	if len(all) == 0 {
-		return nil
-	}
+// put writes what is known of a chunk. It is durable when put returns.
+func (j *journal) put(ctx context.Context, chunk int, all []seen) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	for _, k := range all {
@@ -91,11 +84,7 @@ func (j *journal) add(ctx context.Context, all []seen) error {
 			return fmt.Errorf("pack: journal: %w", err)
 		}
 	}
-	j.mu.Lock()
-	name := path.Join(j.dir, fmt.Sprintf("%08d.jsonl", j.next))
-	j.next++
-	j.mu.Unlock()
-	if err := writeFile(ctx, j.st, name, b.Bytes()); err != nil {
+	if err := replaceFile(ctx, j.st, path.Join(j.dir, fmt.Sprintf("%08d.jsonl", chunk)), b.Bytes()); err != nil {
 		return fmt.Errorf("pack: journal: %w", err)
 	}
 	return nil
@@ -104,7 +93,12 @@ func (j *journal) add(ctx context.Context, all []seen) error {
 // forget makes the next run scan everything again.
 func (j *journal) forget(ctx context.Context) error { return removeAll(ctx, j.st, j.dir) }
 
-func writeFile(ctx context.Context, st store.Store, name string, data []byte) error {
+// replaceFile writes a small file in the working folder. It is not atomic: after a kill there may be
+// no file, which is what the working folder's files may always be.
+func replaceFile(ctx context.Context, st store.Store, name string, data []byte) error {
+	if err := st.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	w, err := st.Create(ctx, name)
 	if err != nil {
 		return err
@@ -129,8 +123,9 @@ func readFile(ctx context.Context, st store.Store, name string, limit int64) ([]
 	return data, f.ReadRanges(ctx, []store.Range{{Off: 0, Buf: data}})
 }
 
-// removeAll removes a folder and what is in it. A folder that is not there is fine.
-func removeAll(ctx context.Context, st store.Store, dir string) error {
+// removeAll removes a folder and what is in it. A folder that is not there is fine. written names
+// files in it that may have been written although they are not there now.
+func removeAll(ctx context.Context, st store.Store, dir string, written ...string) error {
 	infos, err := st.List(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -142,16 +137,36 @@ func removeAll(ctx context.Context, st store.Store, dir string) error {
 		if info.Dir {
 			err = removeAll(ctx, st, info.Name)
 		} else {
+			written = append(written, path.Base(info.Name))
 			err = st.Remove(ctx, info.Name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := st.Remove(ctx, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err = st.Remove(ctx, dir)
+	if errors.Is(err, syscall.ENOTEMPTY) {
+		// What a killed writer leaves is not listed. It goes when its name is written again.
+		for _, name := range written {
+			if err := rewrite(ctx, st, path.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+		err = st.Remove(ctx, dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// rewrite starts a file and gives it up.
+func rewrite(ctx context.Context, st store.Store, name string) error {
+	w, err := st.Create(ctx, name)
+	if err != nil {
 		return err
 	}
-	return nil
+	return w.Abort()
 }
 
 // within says whether a name is a folder or lies in it.

@@ -133,11 +133,7 @@ func Pack(ctx context.Context, src Source, dst store.Store, dir string, o Option
 
 // apart refuses to write into what is read.
 func apart(src Source, dst store.Store, dir string) error {
-	l, ok := dst.(store.Localizer)
-	if !ok {
-		return nil
-	}
-	to, ok := l.LocalPath(dir)
+	to, ok := localPath(dst, dir)
 	if !ok {
 		return nil
 	}
@@ -151,6 +147,24 @@ func apart(src Source, dst store.Store, dir string) error {
 		}
 	}
 	return nil
+}
+
+// localPath returns where a folder, which need not exist yet, is or will be on this machine.
+func localPath(st store.Store, dir string) (string, bool) {
+	l, ok := st.(store.Localizer)
+	if !ok {
+		return "", false
+	}
+	rest := ""
+	for {
+		if p, ok := l.LocalPath(dir); ok {
+			return filepath.Join(p, filepath.FromSlash(rest)), true
+		}
+		if dir == path.Dir(dir) {
+			return "", false
+		}
+		dir, rest = path.Dir(dir), path.Join(path.Base(dir), rest)
+	}
 }
 
 type packer struct {
@@ -289,10 +303,7 @@ func filesOf(m *binfmt.Manifest) []string {
 
 func (p *packer) putManifest(ctx context.Context, m *binfmt.Manifest) error {
 	tmp := path.Join(p.dir, workDir, binfmt.ManifestName)
-	if err := p.st.Remove(ctx, tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := writeFile(ctx, p.st, tmp, m.Canonical()); err != nil {
+	if err := replaceFile(ctx, p.st, tmp, m.Canonical()); err != nil {
 		return err
 	}
 	return p.st.Rename(ctx, tmp, path.Join(p.dir, binfmt.ManifestName))
@@ -300,7 +311,10 @@ func (p *packer) putManifest(ctx context.Context, m *binfmt.Manifest) error {
 
 // clean removes the working folder, and the bins of a dataset that was replaced.
 func (p *packer) clean(ctx context.Context, m, old *binfmt.Manifest) error {
-	errs := []error{removeAll(ctx, p.st, path.Join(p.dir, workDir))}
+	errs := []error{
+		removeAll(ctx, p.st, path.Join(p.dir, dataDir), filesOf(m)...),
+		removeAll(ctx, p.st, path.Join(p.dir, workDir), binfmt.ManifestName),
+	}
 	if old != nil {
 		errs = append(errs, p.removeOthers(ctx, p.dir, filesOf(old), filesOf(m)))
 	}

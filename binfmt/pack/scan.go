@@ -46,11 +46,11 @@ type scanner struct {
 // result is in the entries' order.
 func (s *scanner) scan(ctx context.Context, entries []Entry) ([]item, error) {
 	items := make([]item, len(entries))
-	g, ctx := errgroup.WithContext(ctx)
+	g, group := errgroup.WithContext(ctx)
 	g.SetLimit(s.workers)
-	for first := 0; first < len(entries) && ctx.Err() == nil; first += s.chunk {
-		last := min(first+s.chunk, len(entries))
-		g.Go(func() error { return s.scanChunk(ctx, entries[first:last], items[first:last]) })
+	for chunk := 0; chunk*s.chunk < len(entries) && group.Err() == nil; chunk++ {
+		first, last := chunk*s.chunk, min((chunk+1)*s.chunk, len(entries))
+		g.Go(func() error { return s.scanChunk(group, chunk, entries[first:last], items[first:last]) })
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func (s *scanner) scan(ctx context.Context, entries []Entry) ([]item, error) {
 	return items, ctx.Err()
 }
 
-func (s *scanner) scanChunk(ctx context.Context, entries []Entry, items []item) error {
-	var fresh []seen
+func (s *scanner) scanChunk(ctx context.Context, chunk int, entries []Entry, items []item) error {
+	all, fresh := make([]seen, 0, len(entries)), false
 	buf := make([]byte, 256<<10)
 	for i, e := range entries {
 		if err := ctx.Err(); err != nil {
@@ -69,15 +69,16 @@ func (s *scanner) scanChunk(ctx context.Context, entries []Entry, items []item) 
 		if err != nil {
 			return err
 		}
-		if isNew {
-			fresh = append(fresh, known)
-		}
+		all, fresh = append(all, known), fresh || isNew
 		items[i] = known.item(e)
 		s.mu.Lock()
 		s.step(1, known.Size)
 		s.mu.Unlock()
 	}
-	return s.journal.add(ctx, fresh)
+	if !fresh {
+		return nil
+	}
+	return s.journal.put(ctx, chunk, all)
 }
 
 func (k seen) item(e Entry) item {

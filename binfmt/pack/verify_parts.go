@@ -97,13 +97,13 @@ func (c *binCheck) scalar(x *binfmt.Index, row int64, key string, f binfmt.Field
 // parts reads every part. The store is asked for long pieces in the order of the file.
 func (c *binCheck) parts(ctx context.Context, x *binfmt.Index, f store.File, parts []rowPart) error {
 	slices.SortFunc(parts, func(a, b rowPart) int { return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.row, b.row)) })
-	g, ctx := errgroup.WithContext(ctx)
+	g, group := errgroup.WithContext(ctx)
 	g.SetLimit(c.readers)
-	for len(parts) > 0 && ctx.Err() == nil {
+	for len(parts) > 0 && group.Err() == nil {
 		n := pieceLen(parts)
 		piece := parts[:n]
 		parts = parts[n:]
-		g.Go(func() error { return c.piece(ctx, x, f, piece) })
+		g.Go(func() error { return c.piece(group, x, f, piece) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
