@@ -90,11 +90,14 @@ func (a *Agent) transform(ctx context.Context, it item, part binfmt.Part, in []b
 // failureOf says what an error of a preparation means.
 func failureOf(ctx context.Context, err error) failure {
 	var te *transform.Error
+	var short *worker.ShortBufferError
 	switch {
 	case ctx.Err() != nil:
 		return stopped
 	case errors.Is(err, errIdentity):
 		return wrong
+	case errors.As(err, &short): // larger than its index says
+		return content
 	case !errors.As(err, &te):
 		return trouble
 	case te.Content(), te.Kind == transform.KindPlan:
