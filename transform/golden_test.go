@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -33,7 +34,14 @@ type drawsFile struct {
 		Scale, Ratio  [2]float64
 		Boxes         [][4]int
 	}
-	Flips []bool
+	Flips   []bool
+	Resizes []struct {
+		In   [2]int
+		Size int
+		Max  int
+		Out  []int
+	}
+	Centres [][3]int
 }
 
 func readGolden(t *testing.T, name string, into any) {
@@ -114,6 +122,22 @@ func TestCropsAndFlipsEqualTheReference(t *testing.T) {
 	for sample, want := range g.Flips {
 		if got := newStream(Key{Seed: 7, Sample: uint64(sample)}.Op(2)).uniform() < 0.5; got != want {
 			t.Errorf("flip of sample %d: %v, want %v", sample, got, want)
+		}
+	}
+}
+
+func TestSizesAndCentresEqualTheReference(t *testing.T) {
+	var g drawsFile
+	readGolden(t, "draws.json", &g)
+	for _, c := range g.Resizes {
+		w, h, err := Resize{Size: []int{c.Size}, MaxSize: c.Max}.size(c.In[0], c.In[1])
+		if got := []int{w, h}; err == nil && !slices.Equal(got, c.Out) || (err == nil) != (c.Out != nil) {
+			t.Errorf("%+v: got %v, %v", c, got, err)
+		}
+	}
+	for _, c := range g.Centres {
+		if got := centre(c[0], c[1]); got != c[2] {
+			t.Errorf("%d in the centre of %d begins at %d, want %d", c[1], c[0], got, c[2])
 		}
 	}
 }

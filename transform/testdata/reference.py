@@ -129,7 +129,34 @@ def draws():
             ]
             crops.append({"width": w, "height": h, "scale": scale, "ratio": ratio, "boxes": boxes})
     flips = [Draws(op_key(7, "", 0, sample, 2)).uniform() < 0.5 for sample in range(64)]
-    return {"streams": streams, "functions": functions, "crops": crops, "flips": flips}
+    return {
+        "streams": streams,
+        "functions": functions,
+        "crops": crops,
+        "flips": flips,
+        "resizes": resizes(sizes),
+        "centres": [[have, n, centre(have, n)] for have in (1, 2, 3, 10, 375, 500) for n in range(1, 12)],
+    }
+
+
+def resizes(sizes):
+    out = []
+    for w, h in [*sizes[:6], (640, 427), (1023, 769), (3, 1000)]:
+        for size, most in ((224, None), (256, 300), (1, 2), (7, 500), (333, None)):
+            short, long = min(w, h), max(w, h)
+            new_short, new_long = size, int(size * long / short)
+            if most is not None and new_long > most:
+                new_short, new_long = int(most * new_short / new_long), most
+            ok = new_short > 0 and new_long < 65536
+            got = [new_short, new_long] if w <= h else [new_long, new_short]
+            out.append({"in": [w, h], "size": size, "max": most or 0, "out": got if ok else None})
+    return out
+
+
+def centre(have, n):
+    if n > have:  # padded first, floor to the left, and nothing is left to cut
+        return -((n - have) // 2)
+    return round((have - n) / 2.0)
 
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

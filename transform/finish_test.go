@@ -1,0 +1,160 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+)
+
+// Between two neighbouring halves every float32 goes to the nearer one, and the middle to the even one. The values are
+// computed by math, not by the conversions under test.
+func TestHalvesRoundToTheNearest(t *testing.T) {
+	value := func(h int) float64 { // of a finite, positive half
+		exp, frac := h>>10, float64(h&0x3ff)
+		if exp == 0 {
+			return math.Ldexp(frac, -24)
+		}
+		return math.Ldexp(1024+frac, exp-25)
+	}
+	check := func(x float64, want int) {
+		t.Helper()
+		for sign, s := range []float64{1, -1} {
+			if got := toHalf(float32(s * x)); int(got) != want|sign<<15 {
+				t.Errorf("half of %v is %#x, want %#x", s*x, got, want|sign<<15)
+			}
+		}
+	}
+	for h := range 0x7c00 {
+		lo, hi := value(h), value(h+1) // the one after the largest is where infinity begins
+		if got := fromHalf(uint16(h)); float64(got) != lo {
+			t.Fatalf("value of half %#x is %v, want %v", h, got, lo)
+		}
+		middle := (lo + hi) / 2
+		check(lo, h)
+		check(middle, h+h&1)
+		check(float64(math.Nextafter32(float32(middle), 0)), h)
+		check(float64(math.Nextafter32(float32(middle), math.MaxFloat32)), h+1)
+	}
+	check(math.Inf(1), 0x7c00)
+	if nan := toHalf(float32(math.NaN())); nan != 0x7e00 || !math.IsNaN(float64(fromHalf(nan))) || !math.IsInf(float64(fromHalf(0xfc00)), -1) {
+		t.Errorf("NaN is %#x", nan)
+	}
+}
+
+func TestBFloatsRoundToTheNearest(t *testing.T) {
+	for h := uint32(0); h < 0x7f80; h++ {
+		lo := math.Float32frombits(h << 16)
+		for low, want := range map[uint32]uint32{0: h, 0x7fff: h, 0x8000: h + h&1, 0x8001: h + 1, 0xffff: h + 1} {
+			x := math.Float32frombits(h<<16 | low)
+			if got := uint32(toBFloat(x)); got != want {
+				t.Fatalf("bfloat16 of %v (%v + %#x) is %#x, want %#x", x, lo, low, got, want)
+			}
+			if got := uint32(toBFloat(-x)); got != want|0x8000 {
+				t.Fatalf("bfloat16 of %v is %#x", -x, got)
+			}
+		}
+	}
+	if got := toBFloat(float32(math.NaN())); got != 0x7fc0 {
+		t.Errorf("NaN is %#x", got)
+	}
+}
+
+func TestAnEmptyTailCopies(t *testing.T) {
+	_, rest := mustParse(t, `{"op":"DecodeImage"}`).Cut()
+	f, err := NewFinisher(rest, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := []byte{1, 2, 3, 250, 251, 252}
+	dst := make([]byte, 6)
+	f.Apply(dst, src)
+	if spec := f.Spec(TensorSpec{Dtype: Uint8, Shape: []int{1, 2, 3}}); !bytes.Equal(dst, src) || spec.Dtype != Uint8 || spec.Bytes() != 6 {
+		t.Errorf("%v becomes %v of %+v", src, dst, spec)
+	}
+}
+
+// The loops for other than three channels give what the loop for three gives.
+func TestChannelsAreIndependent(t *testing.T) {
+	for _, dtype := range []string{"float32", "float16"} {
+		_, rest := mustParse(t, `{"op":"DecodeImage"},{"op":"Normalize","mean":[0.3],"std":[0.2]},{"op":"ToDtype","dtype":"`+dtype+`"}`).Cut()
+		src := []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 254, 255}
+		var want []byte
+		for channels := 1; channels <= 4; channels++ {
+			f, err := NewFinisher(rest, channels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dst := make([]byte, f.Spec(TensorSpec{Shape: []int{12}}).Bytes())
+			f.Apply(dst, src)
+			if want == nil {
+				want = dst
+			}
+			if !bytes.Equal(dst, want) {
+				t.Errorf("%s: %d channels give %x, one gives %x", dtype, channels, dst, want)
+			}
+		}
+	}
+}
+
+func TestFinisherRefusesWhatDoesNotFit(t *testing.T) {
+	whole := mustParse(t, trainOps)
+	_, rest := whole.Cut()
+	for _, c := range []struct {
+		plan     *Plan
+		channels int
+		says     string
+	}{{whole, 3, "Cut"}, {rest, 0, "0 channels"}, {rest, 5, "5 channels"}, {rest, 4, "3 means for 4 channels"}} {
+		if _, err := NewFinisher(c.plan, c.channels); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v does not say %q", err, c.says)
+		}
+	}
+	f, err := NewFinisher(rest, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sizes := range [][2]int{{11, 3}, {13, 3}, {16, 4}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%d bytes into %d pass", sizes[1], sizes[0])
+				}
+			}()
+			f.Apply(make([]byte, sizes[0]), make([]byte, sizes[1]))
+		}()
+	}
+}
+
+func BenchmarkFinisher(b *testing.B) {
+	_, rest := mustParse(b, trainOps).Cut()
+	f, err := NewFinisher(rest, 3)
+	if err != nil {
+		b.Fatal(err)
+	}
+	src := make([]byte, 224*224*3)
+	for i := range src {
+		src[i] = byte(i * 7)
+	}
+	dst := make([]byte, 4*len(src))
+	b.SetBytes(int64(len(src)))
+	b.ReportAllocs()
+	for b.Loop() {
+		f.Apply(dst, src)
+	}
+	if binary.LittleEndian.Uint32(dst) == 0 {
+		b.Fatal("nothing written")
+	}
+}
+
+func BenchmarkResolve(b *testing.B) {
+	p := mustParse(b, trainOps)
+	var n uint64
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		if _, err := p.Resolve(500, 375, Key{Sample: n}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
