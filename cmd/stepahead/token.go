@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -73,7 +74,9 @@ func newTokenKeygenCommand() *cobra.Command {
 			if file == "" {
 				return usage(errNoKeyFile)
 			}
-			if err := auth.GenerateKeyFile(file, id); err != nil {
+			if err := auth.GenerateKeyFile(file, id); errors.Is(err, fs.ErrInvalid) {
+				return usage(fmt.Errorf("token keygen: %w", err))
+			} else if err != nil {
 				return fmt.Errorf("token keygen: %w", err)
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "wrote %s with the key %q: give it to agents (--key) and keep it from everybody else\n", file, id)

@@ -30,7 +30,7 @@ var keyID = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
 
 func checkKeyID(id string) error {
 	if !keyID.MatchString(id) {
-		return errors.New("use 1 to 64 letters, digits, '.', '_' and '-', not starting with '.'")
+		return fmt.Errorf("%w: use 1 to 64 letters, digits, '.', '_' and '-', not starting with '.'", fs.ErrInvalid)
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func decodeSecret(text string) ([]byte, error) {
 }
 
 // GenerateKeyFile writes a new key file with one random key, readable by its owner only. A file that exists
-// matches fs.ErrExist and is left alone: add a line to it to rotate keys.
+// matches fs.ErrExist and is left alone: add a line to it to rotate keys. A bad id matches fs.ErrInvalid.
 func GenerateKeyFile(file, id string) error {
 	if err := checkKeyID(id); err != nil {
 		return fmt.Errorf("auth.GenerateKeyFile: key id: %w", err)
