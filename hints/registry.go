@@ -32,9 +32,9 @@ type Files interface {
 // Registry is the folder in which agents say where they are. It is safe for concurrent use.
 //
 // An entry is taken for live unless one of two clocks says otherwise, and neither is compared with
-// another: by the store's clock, its file was last written more than its TTL before the newest entry
-// was; or by this reader's clock, it has been the same file for longer than its TTL. That is a guess
-// in favour of the agent: the test is to call it.
+// another: by this reader's clock, it has been the same file for longer than its TTL; or by the
+// store's clock, its file was last written more than its TTL before the newest of the others was.
+// That is a guess in favour of the agent: the test is to call it.
 type Registry struct {
 	files Files
 	dir   string
@@ -141,20 +141,20 @@ func (r *Registry) readEntry(ctx context.Context, base string) (Entry, error) {
 
 // judge tells the live from the others.
 func (r *Registry) judge(now time.Duration) Listing {
+	stale := func(f reading) bool { return now-f.since > f.entry.TTL }
 	var newest time.Time
 	for _, f := range r.read {
-		if f.err == nil && f.modified.After(newest) {
+		if f.err == nil && !stale(f) && f.modified.After(newest) {
 			newest = f.modified
 		}
 	}
 	var l Listing
 	for base, f := range r.read {
-		behind, unchanged := newest.Sub(f.modified), now-f.since
 		switch {
 		case f.err != nil:
 			l.Ignored = append(l.Ignored, f.err)
-		case behind > f.entry.TTL || unchanged > f.entry.TTL:
-			l.Ignored = append(l.Ignored, fmt.Errorf("hints.List %s: expired: not renewed for %s", r.name(base), max(behind, unchanged)))
+		case stale(f) || newest.Sub(f.modified) > f.entry.TTL:
+			l.Ignored = append(l.Ignored, fmt.Errorf("hints.List %s: expired: not renewed within %s", r.name(base), f.entry.TTL))
 		default:
 			l.Live = append(l.Live, f.entry)
 		}
