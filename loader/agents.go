@@ -132,11 +132,14 @@ func (a *agents) generation() uint64 {
 	return a.roster.generation
 }
 
-// renew makes every agent be told the schedule again.
+// renew makes every agent be told the schedule again: the run goes on at another step.
 func (a *agents) renew() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.roster.generation++
+	for _, p := range a.roster.peers {
+		p.hinted = -1
+	}
 	a.poke()
 }
 

@@ -7,9 +7,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -275,7 +277,7 @@ func fakePixels(job worker.Job, data, out []byte) {
 }
 
 func (p *fakePool) Golden(context.Context) (map[string]string, error) {
-	return map[string]string{"jpeg/islow-fancy@1": "aa", "unused@1": "bb"}, nil
+	return map[string]string{"jpeg/islow-fancy@1": strings.Repeat("aa", 32), "unused@1": strings.Repeat("bb", 32)}, nil
 }
 
 func (p *fakePool) CPU() time.Duration { return time.Duration(p.runs.Load()) * time.Millisecond }
@@ -321,4 +323,27 @@ func (f *tallyFile) ReadRanges(ctx context.Context, r []store.Range) error {
 func (f *tallyFile) Close() error {
 	f.s.open.Add(-1)
 	return f.File.Close()
+}
+
+// contents returns a digest of the next n batches, epochs running on: ids, positions and all bytes.
+func contents(t testing.TB, l *Loader, n int) string {
+	t.Helper()
+	h := sha256.New()
+	var out string
+	for range n {
+		b, err := l.Next(t.Context())
+		if err == io.EOF {
+			b, err = l.Next(t.Context())
+		}
+		must(t, err)
+		h.Reset()
+		fmt.Fprint(h, b.Step, b.Epoch, b.Samples)
+		for _, f := range b.Fields {
+			fmt.Fprint(h, f.Name, f.Dtype, f.Shape, f.Strides, f.Strings)
+			h.Write(f.Bytes)
+		}
+		b.Release()
+		out += hex.EncodeToString(h.Sum(nil)[:8]) + " "
+	}
+	return out
 }

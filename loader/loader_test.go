@@ -319,7 +319,6 @@ func TestCloseInterruptsNextAndKeepsBatches(t *testing.T) {
 	want := bytes.Clone(b.Fields[0].Bytes)
 
 	held := make(chan struct{})
-	pool.hold = nil
 	l2o := k.options(t)
 	l2o.Runner = &fakePool{hold: func(ctx context.Context, _ uint64) error {
 		select {

@@ -1,0 +1,260 @@
+package loader
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/agent/fetch"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/internal/auth"
+)
+
+// warm waits until every agent knows the schedule.
+func (c *cluster) warm(t testing.TB) {
+	t.Helper()
+	for _, a := range c.agents {
+		a.await(t, "schedule", func() bool { return a.schedule != nil })
+	}
+}
+
+func TestPreparedTensorsGiveTheSameBatches(t *testing.T) {
+	for _, tail := range []bool{false, true} {
+		k := newKit(t, 48, 20, nil)
+		c := newCluster(t, k, kitNodes...)
+		o, plain := c.options(t), k.options(t)
+		if tail {
+			o.Plans["image"], plain.Plans["image"] = floatPlan(t), floatPlan(t)
+			o.Layout, plain.Layout = Contiguous, Contiguous
+		}
+		pool := &fakePool{}
+		o.Runner = pool
+		l, p := mustOpen(t, o), mustOpen(t, plain)
+		c.warm(t)
+		for range 6 {
+			a, err := l.Next(t.Context())
+			must(t, err)
+			b, err := p.Next(t.Context())
+			must(t, err)
+			for i := range a.Fields {
+				if string(a.Fields[i].Bytes) != string(b.Fields[i].Bytes) || fmt.Sprint(a.Fields[i].Strings) != fmt.Sprint(b.Fields[i].Strings) {
+					t.Fatalf("step %d, field %s differs", a.Step, a.Fields[i].Name)
+				}
+			}
+			a.Release()
+			b.Release()
+		}
+		s := l.Stats()
+		if s.Prepared != 48 || s.PreparedShare != 1 || pool.runs.Load() != 0 || s.StoreReads != 0 {
+			t.Fatalf("prepared %d (%.2f), %d local jobs, %d reads", s.Prepared, s.PreparedShare, pool.runs.Load(), s.StoreReads)
+		}
+		if s.LeadSeconds < 0.0049 || s.LeadSeconds > 0.0051 || s.AgentCPU < 0.047 {
+			t.Fatalf("lead %v, agents' CPU %v", s.LeadSeconds, s.AgentCPU)
+		}
+		for _, n := range kitNodes {
+			if s.ByNode[n]["prepared"] == 0 {
+				t.Fatalf("node %s prepared nothing: %v", n, s.ByNode)
+			}
+		}
+	}
+}
+
+// Whatever an agent does, the batches are the same, no step fails, and the reason is counted.
+func TestEveryConduct(t *testing.T) {
+	reasons := map[conduct]fetch.Reason{
+		rawOnly: fetch.ReasonCPU, refusing: fetch.ReasonDenied, strange: fetch.ReasonIdentity, forgetful: fetch.ReasonUnknownJob,
+		hanging: fetch.ReasonDeadline, cutting: fetch.ReasonUnreachable, lyingCRC: fetch.ReasonCorrupt, lyingRaw: fetch.ReasonCorrupt,
+		lyingSize: fetch.ReasonCorrupt, tooNew: fetch.ReasonVersion, poisoned: fetch.ReasonPoison,
+	}
+	k := newKit(t, 48, 20, nil, with(7, kindBad))
+	plain := mustOpen(t, k.options(t))
+	want := contents(t, plain, 12)
+	for _, how := range conducts {
+		t.Run(string(how), func(t *testing.T) {
+			c := newCluster(t, k, kitNodes...)
+			l := mustOpen(t, c.options(t))
+			c.warm2(t, how)
+			if got := contents(t, l, 12); got != want {
+				t.Fatal("other bytes than without agents")
+			}
+			s := l.Stats()
+			if r := reasons[how]; r != "" && s.ByReason[string(r)] == 0 {
+				t.Fatalf("reason %q is not counted: %v, %v", r, s.ByReason, s.ByNode)
+			}
+			if how != honest && how != cutting && s.Prepared != 0 {
+				t.Fatalf("%d prepared parts were believed", s.Prepared)
+			}
+		})
+	}
+}
+
+// warm2 lets the agents take the schedule and then behave.
+func (c *cluster) warm2(t testing.TB, how conduct) {
+	if how != strange {
+		c.warm(t)
+	}
+	for _, a := range c.agents {
+		a.set(how)
+	}
+}
+
+// A killed agent costs nothing but speed; when it comes back it is used again.
+func TestAgentKilledAndRestarted(t *testing.T) {
+	k := newKit(t, 48, 20, nil)
+	want := contents(t, mustOpen(t, k.options(t)), 18)
+	c := newCluster(t, k, kitNodes...)
+	l := mustOpen(t, c.options(t))
+	c.warm(t)
+	got := contents(t, l, 6)
+	dead := c.agents[1]
+	dead.kill()
+	got += contents(t, l, 6)
+	s := l.Stats()
+	if n := s.ByNode["dn2"]; n[string(fetch.ReasonUnreachable)] == 0 {
+		t.Fatalf("the dead agent is not named: %v", s.ByNode)
+	}
+	back := c.add(t, "dn2", dead.addr, honest)
+	got += contents(t, l, 6)
+	for n := 0; l.Stats().ByNode["dn2"]["prepared"] <= s.ByNode["dn2"]["prepared"]; n++ {
+		if n == 500 {
+			t.Fatalf("the agent is not used again: %v", l.Stats().ByNode)
+		}
+		contents(t, l, 1)
+	}
+	if back.schedule.FirstStep == 0 {
+		t.Fatal("the new agent was told to start at step 0")
+	}
+	if got != want {
+		t.Fatal("other bytes than without agents")
+	}
+}
+
+// One in CanaryEvery is made again here; a difference is found, ours is delivered, the agent is out.
+func TestCanary(t *testing.T) {
+	k := newKit(t, 48, 20, nil)
+	want := contents(t, mustOpen(t, k.options(t)), 12)
+	c := newCluster(t, k, kitNodes...)
+	o := c.options(t)
+	o.CanaryEvery = 1
+	l := mustOpen(t, o)
+	c.warm(t)
+	c.agents[0].set(lying)
+	if got := contents(t, l, 12); got != want {
+		t.Fatal("a lie was delivered")
+	}
+	s := l.Stats()
+	if s.CanaryMismatches == 0 || s.ByNode["dn1"]["prepared"] != 0 || s.ByNode["dn1"]["corrupt"] == 0 || s.ByNode["dn2"]["prepared"] == 0 {
+		t.Fatalf("mismatches %d, by node %v", s.CanaryMismatches, s.ByNode)
+	}
+}
+
+// No agent gets more than one hint a step, and none while its fetches arrive.
+func TestHintsAreFew(t *testing.T) {
+	k := newKit(t, 48, 20, nil)
+	c := newCluster(t, k, kitNodes...)
+	o := c.options(t)
+	l, err := Open(t.Context(), o)
+	must(t, err)
+	c.warm(t)
+	contents(t, l, 12)
+	must(t, l.Close())
+	for _, a := range c.agents {
+		perStep := map[int64]int{}
+		for _, h := range a.hints {
+			switch {
+			case h.Schedule != nil:
+				perStep[h.Schedule.FirstStep]++
+				if len(h.Schedule.Operators) != 1 || h.Schedule.Operators["jpeg/islow-fancy@1"] == "" {
+					t.Fatalf("operators: %v", h.Schedule.Operators)
+				}
+			case h.Progress != nil:
+				perStep[h.Progress.Step]++
+			}
+		}
+		for step, n := range perStep {
+			if n > 1 {
+				t.Errorf("agent %s: %d hints at step %d", a.node, n, step)
+			}
+		}
+		last := a.hints[len(a.hints)-1]
+		if last.Close == nil || last.Job != "job" || last.Run != o.Run {
+			t.Errorf("agent %s was not told of the end: %+v", a.node, last)
+		}
+	}
+}
+
+// Rank 1 tells nobody anything.
+func TestOnlyRankZeroAnnounces(t *testing.T) {
+	k := newKit(t, 48, 20, nil)
+	c := newCluster(t, k, kitNodes...)
+	o := c.options(t)
+	o.World, o.Rank = 2, 1
+	l := mustOpen(t, o)
+	contents(t, l, 6)
+	must(t, l.Close())
+	for _, a := range c.agents {
+		if len(a.hints) != 0 {
+			t.Fatalf("agent %s got %d hints from rank 1", a.node, len(a.hints))
+		}
+	}
+}
+
+// Going back to a saved state announces the new first step.
+func TestLoadAnnouncesAgain(t *testing.T) {
+	k := newKit(t, 48, 20, nil)
+	c := newCluster(t, k, kitNodes...)
+	l := mustOpen(t, c.options(t))
+	c.warm(t)
+	st := l.State()
+	contents(t, l, 4)
+	must(t, l.Load(st))
+	a := c.agents[0]
+	first := a.schedule.Generation
+	a.await(t, "new generation", func() bool { return a.schedule.Generation > first && a.schedule.FirstStep == 0 })
+	contents(t, l, 4)
+}
+
+// The registry is followed: an agent that registers later is used, by everyone who has no list.
+func TestRegistry(t *testing.T) {
+	k := newKit(t, 48, 20, nil)
+	c := newCluster(t, k, kitNodes[:2]...)
+	for _, a := range c.agents {
+		c.register(t, a)
+	}
+	o := c.options(t)
+	o.Agents = []string{AgentsAuto}
+	o.testing.tick = 1 // always
+	l := mustOpen(t, o)
+	c.warm(t)
+	contents(t, l, 3)
+	third := c.add(t, "dn3", "127.0.0.1:7009", honest)
+	c.register(t, third)
+	for n := 0; l.Stats().ByNode["dn3"]["prepared"] == 0; n++ {
+		if n == 2000 {
+			t.Fatalf("dn3 is not used: %v", l.Stats().ByNode)
+		}
+		contents(t, l, 1)
+	}
+	if g := third.schedule.Generation; g < 2 || len(third.schedule.Agents) != 3 {
+		t.Fatalf("generation %d, agents %v", g, third.schedule.Agents)
+	}
+}
+
+// With no agent to be found, everything is made here.
+func TestNoAgents(t *testing.T) {
+	k := newKit(t, 48, 20, nil)
+	c := newCluster(t, k)
+	o := c.options(t)
+	o.Agents = []string{AgentsAuto}
+	l := mustOpen(t, o)
+	contents(t, l, 3)
+	s := l.Stats()
+	if s.Local != 24 || s.ByReason[string(fetch.ReasonNoAgent)] != 24 {
+		t.Fatalf("local %d, reasons %v", s.Local, s.ByReason)
+	}
+}
+
+var (
+	_ fetch.Handler = (*fakeAgent)(nil)
+	_ hints.Handler = (*fakeAgent)(nil)
+	_               = auth.Insecure
+)
