@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
 
@@ -19,10 +19,37 @@ const (
 	childRoot   = "STEPAHEAD_TEST_PACK_ROOT"
 )
 
-func killOptions() Options {
-	o := Options{Workers: 3, BinSize: 20_000}
+// told calls before everything that changes the store.
+type told struct {
+	store.Store
+	tell func()
+}
+
+func (s told) Create(ctx context.Context, name string) (store.Writer, error) {
+	s.tell()
+	return s.Store.Create(ctx, name)
+}
+
+func (s told) Rename(ctx context.Context, from, to string) error {
+	s.tell()
+	return s.Store.Rename(ctx, from, to)
+}
+
+func (s told) Remove(ctx context.Context, name string) error {
+	s.tell()
+	return s.Store.Remove(ctx, name)
+}
+
+// packTold packs, and calls tell at every step.
+func packTold(source, root string, tell func()) error {
+	st, _, err := dir.Open(root, dir.Options{})
+	if err != nil {
+		return err
+	}
+	o := Options{Workers: 3, BinSize: 20_000, Progress: func(Progress) { tell() }}
 	o.testing.chunk = 4
-	return o
+	_, err = Pack(context.Background(), Folder{Root: source}, told{st, tell}, "/set", o)
+	return err
 }
 
 // childMain is the process that TestKilled kills: it packs and writes a line at every step, so that
@@ -31,12 +58,7 @@ func childMain() bool {
 	if os.Getenv(childSource) == "" {
 		return false
 	}
-	st, _, err := dir.Open(os.Getenv(childRoot), dir.Options{})
-	if err == nil {
-		o := killOptions()
-		o.Progress = func(p Progress) { fmt.Println(p.Phase, p.Done) }
-		_, err = Pack(context.Background(), Folder{Root: os.Getenv(childSource)}, st, "/set", o)
-	}
+	err := packTold(os.Getenv(childSource), os.Getenv(childRoot), func() { fmt.Println() })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -44,52 +66,58 @@ func childMain() bool {
 	return true
 }
 
-// TestKilled kills a packing process with SIGKILL after a random number of steps, again and again,
-// until one run comes to its end: the result is that of an unbroken run, to the byte, and nothing
-// is left over.
+// TestKilled kills a packing process with SIGKILL at random steps, anywhere from the first scan to
+// the last clean-up, until a run comes to its end before it is killed: the result is that of an
+// unbroken run, to the byte, and nothing is left over.
 func TestKilled(t *testing.T) {
-	source := photos(t, 150)
-	st, wantRoot := openDir(t)
-	mustPack(t, Folder{Root: source}, st, killOptions())
+	source := photos(t, 60)
+	var total atomic.Int64
+	wantRoot := t.TempDir()
+	if err := packTold(source, wantRoot, func() { total.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
 	want := tree(t, wantRoot)
-	_, root := openDir(t)
 	rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
-	kills := 0
-	for run := range 20 {
-		// First anywhere in the two passes, then at their end and while files get their final names,
-		// then not at all.
-		steps, later := rnd.IntN(280), time.Duration(0)
-		if run >= 10 {
-			steps, later = 299, time.Duration(rnd.IntN(8_000))*time.Microsecond
-		}
-		if run == 19 {
-			steps = math.MaxInt
-		}
-		if !runChild(t, source, root, steps, later) {
-			break
-		}
-		kills++
-		for name := range tree(t, root) {
-			if name == "set/dataset.json" {
-				// Killed after the last step: the dataset is there, so it has to be right.
-				st, _, err := dir.Open(root, dir.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				clean(t, st)
+	all := 0
+	for round := range 8 {
+		root := t.TempDir()
+		kills := 0
+		for kills < 100 {
+			steps := rnd.Int64N(total.Load())
+			if kills == 0 && round%2 == 1 {
+				steps = total.Load() - 1 - rnd.Int64N(total.Load()/3) // while files get their names
 			}
+			if !runChild(t, source, root, steps) {
+				break
+			}
+			kills++
+			checkPublished(t, root)
 		}
+		sameTree(t, tree(t, root), want)
+		all += kills
 	}
-	if kills < 5 {
-		t.Errorf("killed %d times only", kills)
+	if all < 8 {
+		t.Errorf("killed %d times only", all)
 	}
-	t.Logf("killed %d times", kills)
-	sameTree(t, tree(t, root), want)
+	t.Logf("killed %d times in runs of up to %d steps", all, total.Load())
 }
 
-// runChild runs the child and kills it some time after some lines. It returns false if the child
-// came to its end first.
-func runChild(t *testing.T, source, root string, steps int, later time.Duration) (killed bool) {
+// checkPublished: if there is a manifest, all that it names is there and right.
+func checkPublished(t *testing.T, root string) {
+	t.Helper()
+	if _, err := os.Stat(root + "/set/dataset.json"); err != nil {
+		return
+	}
+	st, _, err := dir.Open(root, dir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clean(t, st)
+}
+
+// runChild runs the child and kills it after some steps. It returns false if the child came to its
+// end first.
+func runChild(t *testing.T, source, root string, steps int64) (killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childSource+"="+source, childRoot+"="+root)
@@ -101,18 +129,16 @@ func runChild(t *testing.T, source, root string, steps int, later time.Duration)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if steps--; steps < 0 {
-			time.Sleep(later)
-			killed = cmd.Process.Kill() == nil
+	for lines := bufio.NewScanner(out); lines.Scan(); steps-- {
+		if steps == 0 {
+			cmd.Process.Kill()
+			killed = true
 			break
 		}
 	}
 	err = cmd.Wait()
-	killed = killed && err != nil
-	if !killed && err != nil {
+	if err != nil && !killed {
 		t.Fatal(err)
 	}
-	return killed
+	return err != nil
 }
