@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/loader/proof"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/transform/worker"
@@ -59,8 +60,8 @@ type Loader struct {
 	herald *herald
 
 	background *tasks
-	records    *recorder
-	statsFile  *lines
+	records    *proof.Writer
+	statsFile  *os.File
 
 	turn   chan struct{} // held by Next, Load and Close
 	closed chan struct{} // closed when Close begins
@@ -206,12 +207,12 @@ func (l *Loader) attach() (err error) {
 		}
 	}
 	if l.o.RecordPath != "" {
-		if l.records, err = newRecorder(l.o.RecordPath); err != nil {
+		if l.records, err = proof.Open(l.o.RecordPath); err != nil {
 			return err
 		}
 	}
 	if l.o.StatsPath != "" {
-		if l.statsFile, err = newLines(l.o.StatsPath); err != nil {
+		if l.statsFile, err = os.OpenFile(l.o.StatsPath, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
 			return err
 		}
 	}
@@ -354,8 +355,11 @@ func (l *Loader) release() error {
 	if l.data != nil {
 		errs = append(errs, l.data.close())
 	}
-	for _, c := range []io.Closer{l.records, l.statsFile} {
-		errs = append(errs, c.Close())
+	if l.records != nil {
+		errs = append(errs, l.records.Close())
+	}
+	if l.statsFile != nil {
+		errs = append(errs, l.statsFile.Close())
 	}
 	l.slabs.close()
 	return errors.Join(errs...)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 )
 
 // run is one stretch of consecutive steps that are built ahead.
@@ -111,12 +110,22 @@ func (l *Loader) deliver(step int64, s *slot) (*Batch, error) {
 	return b, nil
 }
 
-// write puts a delivered step into the files that were asked for.
+// write puts a delivered step into the files that were asked for, each in one write.
 func (l *Loader) write(b *Batch) error {
-	if err := l.records.write(b); err != nil {
-		return err
+	if l.records != nil {
+		if err := l.records.WriteLines(b.records); err != nil {
+			return err
+		}
+		b.records = nil
 	}
-	return l.statsFile.write(b.Stats)
+	if l.statsFile == nil {
+		return nil
+	}
+	line, err := json.Marshal(b.Stats)
+	if err == nil {
+		_, err = l.statsFile.Write(append(line, '\n'))
+	}
+	return err
 }
 
 // startRun starts building at the position.
@@ -156,36 +165,4 @@ func (l *Loader) stopRun() {
 		}
 	}
 	l.run = nil
-}
-
-// lines is a file of JSON lines. A nil one takes nothing.
-type lines struct {
-	file *os.File
-}
-
-func newLines(path string) (*lines, error) {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("stats_path: %w", err)
-	}
-	return &lines{file: f}, nil
-}
-
-func (w *lines) write(v any) error {
-	if w == nil {
-		return nil
-	}
-	line, err := json.Marshal(v)
-	if err == nil {
-		_, err = w.file.Write(append(line, '\n'))
-	}
-	return err
-}
-
-// Close closes the file.
-func (w *lines) Close() error {
-	if w == nil {
-		return nil
-	}
-	return w.file.Close()
 }

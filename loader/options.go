@@ -114,6 +114,7 @@ type Options struct {
 		now     func() time.Duration // a monotonic clock
 		tick    time.Duration        // between two looks at the registry
 		backOff time.Duration        // first back-off after a failure
+		minWait time.Duration        // the least that agents are given, and that their answers may be late
 	}
 }
 
@@ -134,6 +135,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.CanaryEvery, 10_000)
 	setDefault(&o.testing.tick, time.Minute)
 	setDefault(&o.testing.backOff, minBackOff)
+	setDefault(&o.testing.minWait, minWait)
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}

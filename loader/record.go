@@ -1,69 +1,29 @@
 package loader
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"slices"
+
+	"github.com/stepahead-io/stepahead/loader/proof"
 )
 
-// recorder writes proof records. A nil one takes nothing.
-type recorder struct {
-	lines *lines
-}
-
-// record is the proof record of one sample.
-type record struct {
-	Step     int64         `json:"step"`
-	Position int64         `json:"position"`
-	Sample   uint64        `json:"sample"`
-	Fields   []recordField `json:"fields"`
-}
-
-type recordField struct {
-	Name   string `json:"name"`
-	Dtype  string `json:"dtype"`
-	Shape  []int  `json:"shape"`
-	SHA256 string `json:"sha256"`
-}
-
-func newRecorder(path string) (*recorder, error) {
-	l, err := newLines(path)
-	return &recorder{lines: l}, err
-}
-
-func (r *recorder) write(b *Batch) error {
-	if r == nil {
-		return nil
-	}
-	_, err := r.lines.file.Write(b.records)
-	return err
-}
-
-// Close ends the file, durably.
-func (r *recorder) Close() error {
-	if r == nil {
-		return nil
-	}
-	return r.lines.Close()
-}
-
-// record makes the proof records of what is delivered.
-func (b *build) record() []byte {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
+// record returns the proof records of what the batch holds, as lines.
+func (b *build) record() (lines []byte) {
 	for slot, ref := range b.refs {
-		r := record{Step: b.step, Position: ref.Position, Sample: ref.Sample}
+		r := proof.Record{Step: b.step, Position: ref.Position, Sample: ref.Sample}
 		for i, f := range b.l.fields {
-			sum := sha256.Sum256(b.logicalBytes(i, f, slot))
-			r.Fields = append(r.Fields, recordField{Name: f.name, Dtype: b.fields[i].Dtype,
-				Shape: append([]int{}, b.fields[i].Shape[1:]...), SHA256: hex.EncodeToString(sum[:])})
+			data := &b.fields[i]
+			p := proof.Field{Name: f.name, Dtype: data.Dtype, SHA256: sha256.Sum256(b.logicalBytes(i, f, slot))}
+			for _, n := range data.Shape[1:] {
+				p.Shape = append(p.Shape, int64(n))
+			}
+			r.Fields = append(r.Fields, p)
 		}
-		if err := enc.Encode(r); err != nil {
-			panic(err) // numbers and names always encode
-		}
+		slices.SortFunc(r.Fields, func(a, b proof.Field) int { return cmp.Compare(a.Name, b.Name) })
+		lines = r.AppendLine(lines)
 	}
-	return out.Bytes()
+	return lines
 }
 
 // logicalBytes returns one sample's bytes of field i in C order of its logical shape.

@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// minWait is the least an agent is given: a fetch of a batch that lies ready takes a few
-	// milliseconds, and a busy network some tens.
+	// minWait is the least an agent is given, and that its answers may be late: a fetch of a batch that
+	// lies ready takes a few milliseconds, and a busy network some tens.
 	minWait = 100 * time.Millisecond
 	// firstWait is given while the step time is not known.
 	firstWait = time.Second
-	// minGrace and maxGrace bound the time that answers may take beyond the agent's deadline.
-	minGrace = 100 * time.Millisecond
+	// maxGrace bounds the time that answers may take beyond the agent's deadline.
 	maxGrace = time.Second
 )
 
@@ -93,7 +92,8 @@ func (b *build) wait() time.Duration {
 	if lead, known := b.l.clock.lead(b.step, b.l.now()); known {
 		wait = lead - b.l.pace.of(len(b.entries), b.l.o.Workers)
 	}
-	return min(max(wait, minWait), max(b.l.o.FetchDeadline, minWait))
+	least := b.l.o.testing.minWait
+	return min(max(wait, least), max(b.l.o.FetchDeadline, least))
 }
 
 // fetch asks one agent and makes here what it does not give. An agent's failure is never an error.
@@ -110,7 +110,7 @@ func (b *build) fetch(ctx context.Context, p *peer, a *ask) error {
 func (b *build) fetchFrom(ctx context.Context, p *peer, a *ask) ([]*entry, error) {
 	defer b.clock.enter(waitNetwork)()
 	wait := b.wait()
-	fctx, cancel := context.WithTimeout(ctx, wait+min(max(wait/4, minGrace), maxGrace))
+	fctx, cancel := context.WithTimeout(ctx, wait+min(max(wait/4, b.l.o.testing.minWait), maxGrace))
 	defer cancel()
 	answers := &answers{b: b, entries: a.entries, seen: make([]bool, len(a.entries))}
 	err := b.l.agents.client(p).Fetch(fctx, p.Addr, b.request(a.entries, wait), answers.alloc, answers.got)
