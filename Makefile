@@ -6,6 +6,9 @@ ifneq ($(STEPAHEAD_TESTDATA),)
 export STEPAHEAD_TESTDATA := $(abspath $(STEPAHEAD_TESTDATA))
 endif
 
+# One set of flags for all, so that Go compiles each package once for programs, wheel and checks.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -buildvcs=false)
+
 PYTHON ?= python3
 export PYTHON
 VENV := .venv

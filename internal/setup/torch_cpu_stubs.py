@@ -106,7 +106,8 @@ def main() -> int:
     versioned: dict[str, set[tuple[str, str]]] = collections.defaultdict(set)
     unversioned: set[str] = set()
     for library in sorted(lib.glob("lib*.so*")):
-        if library.with_name(library.name + ".is_stub").exists():
+        marker = library.with_name(library.name + ".is_stub")
+        if library.suffix == ".is_stub" or marker.exists():
             continue
         needed |= needed_sonames(library)
         owners = version_owners(library)
