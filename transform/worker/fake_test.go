@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 // fakeWorker behaves as its mode says; the input of a job may order more.
 func fakeWorker(mode string) {
 	switch mode {
+	case "parent": // not a worker, but the owner of a pool whose worker hangs
+		ownerOfHangingWorker()
 	case "exit":
 		fmt.Fprintln(os.Stderr, "cannot open\x1b shared object libjpeg.so.62")
 		os.Exit(7)
@@ -62,6 +64,22 @@ func fakeWorker(mode string) {
 			os.Exit(1)
 		}
 	}
+}
+
+// ownerOfHangingWorker prints its worker's process id once the worker is up, then waits for a job that never ends.
+func ownerOfHangingWorker() {
+	p, err := New(Options{Path: os.Args[0], MemoryLimit: fakeMemory, Workers: 1, Deadline: time.Hour, testing: testKnobs{args: []string{"fake=good"}}})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := p.Golden(context.Background()); err != nil {
+		panic(err)
+	}
+	for w := range p.live {
+		fmt.Println(w.cmd.Process.Pid)
+	}
+	plan, _ := transform.ParsePlan([]byte(`{"plan":1,"ops":[{"op":"DecodeImage"}]}`))
+	_, _ = p.Run(context.Background(), Job{Plan: plan}, Part{Data: []byte("hang!!")}, make([]byte, 6))
 }
 
 func mustRequest(b []byte) protocol.Request {

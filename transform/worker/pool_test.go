@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker/protocol"
@@ -302,6 +305,47 @@ func TestManyPlansAndCallersAtOnce(t *testing.T) {
 	if s := p.Stats(); s.Started > 3 || s.Busy != 0 {
 		t.Errorf("stats are %+v", s)
 	}
+}
+
+func TestWorkersDieWithTheirParent(t *testing.T) {
+	owner := exec.Command(os.Args[0], "fake=parent")
+	stdout, err := owner.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(stdout, &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("worker %d is not there: %v", pid, err)
+	}
+	_ = owner.Process.Kill()
+	_ = owner.Wait()
+	waitFor(t, func() bool { // it may stay a zombie where nobody reaps orphans
+		stat, err := os.ReadFile(procPath(pid, "stat"))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+}
+
+func TestLargeJobsGiveTheirMemoryBack(t *testing.T) {
+	p := fakePool(t, "good", Options{Workers: 1})
+	big := strings.Repeat("x", 3*keepBytes)
+	if _, _, err := run(t.Context(), t, p, big, len(big)); err != nil {
+		t.Fatal(err)
+	}
+	for w := range p.live {
+		for _, m := range []*memory{w.in, w.out} {
+			var st unix.Stat_t
+			if err := unix.Fstat(int(m.file.Fd()), &st); err != nil || st.Blocks*512 > keepBytes {
+				t.Errorf("%s holds %d bytes between jobs, %v", m.file.Name(), st.Blocks*512, err)
+			}
+		}
+	}
+	works(t, p)
 }
 
 func TestCloseEndsRunningJobs(t *testing.T) {
