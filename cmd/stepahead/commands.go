@@ -6,8 +6,11 @@ import "github.com/spf13/cobra"
 func commands() []*cobra.Command {
 	return []*cobra.Command{
 		newDigestCommand(),
+		newInspectCommand(),
 		newOrderCommand(),
+		newPackCommand(),
 		newTokenCommand(),
 		newTransformCommand(),
+		newVerifyCommand(),
 	}
 }

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/pack"
+	"github.com/stepahead-io/stepahead/store/dir"
+)
+
+// packFlags say what to pack and where to.
+type packFlags struct {
+	output            string
+	options           pack.Options
+	block, bin        byteSize
+	field, pathColumn string
+	columns           map[string]string
+	json              bool
+	source            string
+}
+
+func newPackCommand() *cobra.Command {
+	var f packFlags
+	c := &cobra.Command{
+		Use:   "pack DIR|LIST -o DATASET",
+		Short: "Pack a folder or a list of files into a dataset",
+		Long: `Pack a folder of files, or the files that a list names, into a dataset: large bins, an Arrow index beside
+each, and a manifest. Class folders become labels. A list is a CSV file whose first line names the columns, or
+a .jsonl file with one object a line; one column holds the files' paths, relative to the list, and every other
+one becomes a scalar field. Text in a column called label becomes classes.
+
+The dataset appears at the end, in one step. After an error or a kill the same command goes on where it stopped;
+until then everything is in DATASET/.stepahead-pack.`,
+		Example: `  stepahead pack photos -o datasets/photos
+  stepahead pack list.csv -o datasets/listed --column code=utf8 --bin-size 4GiB`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.source = args[0]
+			return runPack(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := c.Flags()
+	flags.StringVarP(&f.output, "output", "o", "", "folder or URL of the dataset (required)")
+	flags.IntVar(&f.options.Workers, "workers", 0, "files read at the same time (default: the number of processors)")
+	flags.Var(&f.block, "block-size", "a part that is not larger lies in one block (default: the destination's block size)")
+	flags.Var(&f.bin, "bin-size", "size at which a bin is full (default 16GiB)")
+	flags.BoolVar(&f.options.SkipBad, "skip-bad", false, "leave out empty files and, in folders, files of no known media type")
+	flags.BoolVar(&f.options.Force, "force", false, "replace another dataset at the destination")
+	flags.StringVar(&f.field, "field", pack.ImageField, "name of the media field")
+	flags.StringVar(&f.pathColumn, "path-column", "path", "name of a list's column of paths")
+	flags.StringToStringVar(&f.columns, "column", nil, "kind of a list's column, as name=int64|float64|bool|utf8")
+	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
+	return c
+}
+
+func runPack(ctx context.Context, f packFlags, out, errOut io.Writer) error {
+	if f.output == "" {
+		return usage(errors.New("pack: -o DATASET is missing"))
+	}
+	f.options.BlockSize, f.options.BinSize = int64(f.block), int64(f.bin)
+	if err := f.options.Validate(); err != nil {
+		return usage(err)
+	}
+	src, err := f.open()
+	if err != nil {
+		return fmt.Errorf("pack: %w", err)
+	}
+	st, name, err := dir.Open(f.output, dir.Options{})
+	if err != nil {
+		return fmt.Errorf("pack: %w", err)
+	}
+	report := new(pack.Report)
+	f.options.Report = report
+	progress, done := progressBar(errOut)
+	f.options.Progress = progress
+	m, err := pack.Pack(ctx, src, st, name, f.options)
+	done()
+	if err != nil {
+		return codeOfPack(err)
+	}
+	return printPacked(out, f, m, report)
+}
+
+// open takes a folder for a folder and everything else for a list.
+func (f packFlags) open() (pack.Source, error) {
+	info, err := os.Stat(f.source)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return pack.Folder{Root: f.source, Field: f.field}, nil
+	}
+	kinds := make(map[string]binfmt.Kind, len(f.columns))
+	for name, kind := range f.columns {
+		kinds[name] = binfmt.Kind(kind)
+	}
+	return pack.List{Path: f.source, Field: f.field, PathColumn: f.pathColumn, Kinds: kinds}, nil
+}
+
+func codeOfPack(err error) error {
+	switch {
+	case errors.Is(err, pack.ErrSource), errors.Is(err, pack.ErrChanged):
+		return finding(err)
+	case errors.Is(err, pack.ErrExists):
+		return usage(err)
+	}
+	return err
+}
+
+func printPacked(out io.Writer, f packFlags, m *binfmt.Manifest, r *pack.Report) error {
+	id := m.Identity()
+	size := int64(0)
+	for _, b := range m.Bins {
+		size += b.Bytes
+	}
+	if f.json {
+		return json.NewEncoder(out).Encode(map[string]any{
+			"dataset": f.output, "identity": hex.EncodeToString(id[:]), "samples": m.Samples(), "bins": len(m.Bins), "bytes": size,
+			"classes": len(m.Classes), "already": r.Already, "hidden": r.Hidden, "skipped": append([]string{}, r.Skipped...),
+		})
+	}
+	verb := "packed"
+	if r.Already {
+		verb = "already packed"
+	}
+	fmt.Fprintf(out, "%s: %s, %d samples, %d classes, %d bins, %s\nidentity %x\n", verb, f.output, m.Samples(), len(m.Classes), len(m.Bins), formatBytes(size), id)
+	if r.Hidden > 0 {
+		fmt.Fprintf(out, "left out: %d files and folders whose name starts with a dot\n", r.Hidden)
+	}
+	for _, s := range r.Skipped {
+		fmt.Fprintln(out, "left out:", s)
+	}
+	return nil
+}
+
+// progressBar shows progress on a terminal; elsewhere it shows nothing. done ends the last line.
+func progressBar(w io.Writer) (show func(pack.Progress), done func()) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil, func() {}
+	}
+	var bar *progressbar.ProgressBar
+	phase := ""
+	done = func() {
+		if bar != nil {
+			bar.Exit()
+			fmt.Fprintln(w)
+		}
+	}
+	return func(p pack.Progress) {
+		if p.Phase != phase {
+			done()
+			phase = p.Phase
+			bar = progressbar.NewOptions64(p.Total,
+				progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(fmt.Sprintf("%-6s", p.Phase)),
+				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
+				progressbar.OptionShowIts(), progressbar.OptionSetItsString("files"), progressbar.OptionShowBytes(p.Phase != "scan"),
+				progressbar.OptionSetPredictTime(true))
+		}
+		bar.Set64(p.Done) // an error would only mean that the bar is wrong
+	}, done
+}
+
+// byteSize is a flag: a number of bytes, or of KiB, MiB, GiB or TiB.
+type byteSize int64
+
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
+
+// Set implements pflag.Value.
+func (b *byteSize) Set(text string) error {
+	unit := int64(1)
+	number := text
+	for _, u := range sizeUnits {
+		if n, ok := strings.CutSuffix(text, u.suffix); ok {
+			number, unit = n, u.bytes
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 1 || n > math.MaxInt64/unit {
+		return fmt.Errorf("%q is no size: write 1048576, 1024KiB or 1MiB", text)
+	}
+	*b = byteSize(n * unit)
+	return nil
+}
+
+// String implements pflag.Value.
+func (b *byteSize) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*b), 10)
+}
+
+// Type implements pflag.Value.
+func (b *byteSize) Type() string { return "size" }
+
+// formatBytes writes a size with three digits.
+func formatBytes(n int64) string {
+	text := fmt.Sprintf("%d B", n)
+	for _, u := range sizeUnits {
+		if n >= u.bytes {
+			text = fmt.Sprintf("%.3g %s", float64(n)/float64(u.bytes), u.suffix)
+		}
+	}
+	return text
+}

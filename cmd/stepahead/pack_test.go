@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// command runs the program in this process.
+func command(t *testing.T, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	root := newRoot()
+	root.SetOut(&o)
+	root.SetErr(&e)
+	code = run(context.Background(), root, args)
+	return code, o.String(), e.String()
+}
+
+// gifs makes a folder of n tiny files of a media type, in two class folders.
+func gifs(t *testing.T, n int) string {
+	t.Helper()
+	root := t.TempDir()
+	for i := range n {
+		path := filepath.Join(root, []string{"a", "b"}[i%2], fmt.Sprintf("%03d.gif", i))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, fmt.Appendf(nil, "GIF89a%d", i), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestPackInspectVerify(t *testing.T) {
+	source, set := gifs(t, 11), filepath.Join(t.TempDir(), "new", "set")
+	code, out, errOut := command(t, "pack", source, "-o", set, "--json")
+	var packed struct {
+		Identity       string
+		Samples, Bytes int64
+		Already        bool
+	}
+	if err := json.Unmarshal([]byte(out), &packed); code != 0 || err != nil || packed.Samples != 11 || packed.Already || errOut != "" {
+		t.Fatalf("pack: %d, %v, %s%s", code, err, out, errOut)
+	}
+	if code, out, _ := command(t, "pack", source, "-o", "dir://"+set); code != 0 || !strings.Contains(out, "already packed") {
+		t.Errorf("pack again: %d, %s", code, out)
+	}
+	code, out, _ = command(t, "inspect", set)
+	for _, want := range []string{packed.Identity, "samples   11", "image/gif", "1      b     5", "field     label"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("inspect: %d, no %q in\n%s", code, want, out)
+		}
+	}
+	code, out, _ = command(t, "inspect", set, "--json")
+	if code != 0 || !strings.Contains(out, packed.Identity) {
+		t.Errorf("inspect --json: %d, %s", code, out)
+	}
+	if code, out, _ := command(t, "verify", set); code != 0 || !strings.Contains(out, "checked 1 bins, 11 samples, 11 parts") {
+		t.Errorf("verify: %d, %s", code, out)
+	}
+	bins, _ := filepath.Glob(filepath.Join(set, "*.bin"))
+	data, err := os.ReadFile(bins[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[66] ^= 1
+	if err := os.WriteFile(bins[0], data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut = command(t, "verify", set, "--json")
+	var found struct {
+		Kind, File, Key, Field, Expected, Found string
+		Sample, Offset                          int64
+	}
+	first, _, _ := strings.Cut(out, "\n")
+	if err := json.Unmarshal([]byte(first), &found); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if code != exitFinding || found.Kind != "crc" || found.Key != "a/000.gif" || found.Offset != 64 || found.Field != "image" || !strings.Contains(errOut, "1 findings") {
+		t.Errorf("verify of a damaged set: %d, %+v, %s", code, found, errOut)
+	}
+}
+
+func TestPackExitCodes(t *testing.T) {
+	source, set := gifs(t, 4), filepath.Join(t.TempDir(), "set")
+	if code, out, errOut := command(t, "pack", source, "-o", set, "--bin-size", "1KiB"); code != 0 {
+		t.Fatalf("%d, %s%s", code, out, errOut)
+	}
+	bad := filepath.Join(source, "a", "empty.gif")
+	if err := os.WriteFile(bad, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(list, fmt.Appendf(nil, "path,n\n%s/a/000.gif,1\n", source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"pack", source}, exitUsage, "-o DATASET is missing"},
+		{[]string{"pack"}, exitUsage, "accepts 1 arg"},
+		{[]string{"pack", source, "-o", set, "--bin-size", "many"}, exitUsage, "is no size"},
+		{[]string{"pack", source, "-o", set, "--block-size", "1000"}, exitUsage, "BlockSize is 1000"},
+		{[]string{"pack", source, "-o", set}, exitFinding, "empty.gif\" is empty"},
+		{[]string{"pack", source + "/none", "-o", set}, exitEnvironment, "no such file"},
+		{[]string{"pack", list, "-o", set}, exitUsage, "another dataset is there already"},
+		{[]string{"pack", list, "-o", set + "2", "--column", "n=integer"}, exitFinding, `"integer" is none of`},
+		{[]string{"pack", list, "-o", "s3://bucket/x"}, exitEnvironment, "scheme"},
+		{[]string{"inspect", set + "3"}, exitEnvironment, "no such file"},
+		{[]string{"verify", set + "3"}, exitEnvironment, "no such file"},
+		{[]string{"verify"}, exitUsage, "accepts 1 arg"},
+		{[]string{"pack", list, "-o", set, "--force"}, exitOK, ""},
+	} {
+		code, out, errOut := command(t, c.args...)
+		if code != c.code || !strings.Contains(errOut, c.says) {
+			t.Errorf("%q: exit %d, want %d: %s%s, want %q", c.args, code, c.code, out, errOut, c.says)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(set, "dataset.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errOut := command(t, "inspect", set); code != exitFinding {
+		t.Errorf("inspect of a broken manifest: %d, %s", code, errOut)
+	}
+	if code, out, _ := command(t, "verify", set); code != exitFinding || !strings.Contains(out, "manifest") {
+		t.Errorf("verify of a broken manifest: %d, %s", code, out)
+	}
+}
+
+func TestByteSize(t *testing.T) {
+	for text, want := range map[string]int64{"1": 1, "64KiB": 64 << 10, "3MiB": 3 << 20, "16GiB": 16 << 30, "1TiB": 1 << 40} {
+		var b byteSize
+		if err := b.Set(text); err != nil || int64(b) != want {
+			t.Errorf("%s: %d, %v", text, b, err)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "0", "1.5GiB", "1GB", "9000000000TiB"} {
+		if err := new(byteSize).Set(text); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+	if s := formatBytes(1536 << 20); s != "1.5 GiB" {
+		t.Error(s)
+	}
+}

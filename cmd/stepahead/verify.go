@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepahead-io/stepahead/binfmt/pack"
+	"github.com/stepahead-io/stepahead/store/dir"
+)
+
+func newVerifyCommand() *cobra.Command {
+	var asJSON bool
+	var workers int
+	c := &cobra.Command{
+		Use:   "verify DATASET",
+		Short: "Read all of a dataset and name everything that is wrong with it",
+		Long: `Read all of a dataset: manifest, digests of the indexes, headers, uuids, and the CRC32C of every part. Everything
+that is wrong is one line: file, kind, sample, field, offset, what was expected and what was found. The exit
+code is 1 if there is any.`,
+		Example: `  stepahead verify datasets/photos --json | jq 'select(.kind == "crc") | .key'`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			show, done := progressBar(cmd.ErrOrStderr())
+			defer done()
+			o := pack.VerifyOptions{Workers: workers, Progress: show}
+			return runVerify(cmd.Context(), args[0], o, asJSON, cmd.OutOrStdout())
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line: the findings, then what was checked")
+	c.Flags().IntVar(&workers, "workers", 0, "reads at the same time (default: the number of processors, at least 4)")
+	return c
+}
+
+func runVerify(ctx context.Context, url string, o pack.VerifyOptions, asJSON bool, out io.Writer) error {
+	st, name, err := dir.Open(url, dir.Options{})
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	lines := json.NewEncoder(out)
+	var failed error
+	show := func(f pack.Finding) {
+		if asJSON {
+			err = lines.Encode(f)
+		} else {
+			_, err = fmt.Fprintln(out, f)
+		}
+		if failed == nil {
+			failed = err
+		}
+	}
+	start := time.Now()
+	checked, err := pack.Verify(ctx, st, name, o, show)
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return fmt.Errorf("verify %s: %w", url, err)
+	}
+	if err := printChecked(out, checked, time.Since(start), asJSON); err != nil {
+		return err
+	}
+	if checked.Findings > 0 {
+		return finding(fmt.Errorf("verify %s: %d findings", url, checked.Findings))
+	}
+	return nil
+}
+
+func printChecked(out io.Writer, c pack.Checked, took time.Duration, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(struct {
+			Kind string `json:"kind"`
+			pack.Checked
+			Seconds float64 `json:"seconds"`
+		}{"checked", c, took.Seconds()})
+	}
+	rate := formatBytes(int64(float64(c.Bytes) / max(took.Seconds(), 1e-9)))
+	_, err := fmt.Fprintf(out, "checked %d bins, %d samples, %d parts, %s in %.1f s (%s/s): %d findings\n",
+		c.Bins, c.Samples, c.Parts, formatBytes(c.Bytes), took.Seconds(), rate, c.Findings)
+	if err == nil && c.NoSums > 0 {
+		_, err = fmt.Fprintf(out, "%d parts have no sums: only their length was checked\n", c.NoSums)
+	}
+	return err
+}
