@@ -20,6 +20,22 @@ func bilinear() kernel {
 	}}
 }
 
+// bicubic is Catmull and Rom's, a = -1/2. No plan offers it yet; it keeps the kernels honest about
+// negative weights.
+func bicubic() kernel {
+	const a = -0.5
+	return kernel{2, func(x float64) float64 {
+		x = math.Abs(x)
+		switch {
+		case x < 1:
+			return float64(float64(float64(float64((a+2)*x)-(a+3))*x)*x) + 1
+		case x < 2:
+			return float64((float64((float64((x-5)*x)+8)*x) - 4) * a)
+		}
+		return 0
+	}}
+}
+
 const (
 	coefBits  = 22 // fractional bits of a coefficient
 	coefSplit = 11 // bits of its low half

@@ -100,15 +100,21 @@ func TestResizeEqualsPillowGolden(t *testing.T) {
 // The golden rows that the arithmetic was first understood by: width 8 to 3, 5 and 12.
 func TestResizeOfOneRow(t *testing.T) {
 	row := []byte{0, 50, 100, 150, 200, 250, 255, 128}
-	want := map[int][]byte{
-		3:  {55, 174, 213},
-		5:  {20, 96, 175, 242, 180},
-		12: {0, 25, 58, 92, 125, 158, 192, 225, 251, 254, 192, 128},
-	}
-	for w, out := range want {
-		got, err := stepsOnPixels(pixels{grey(row), len(row), 1}, bestVariant(), []transform.Step{{Kind: transform.StepResize, Width: w, Height: 1, Version: 2}})
-		if err != nil || !bytes.Equal(got.rgb, grey(out)) {
-			t.Errorf("width %d: %v, %v, want %v", w, got.rgb, err, grey(out))
+	for _, c := range []struct {
+		kernel kernel
+		out    []byte
+	}{
+		{bilinear(), []byte{55, 174, 213}},
+		{bilinear(), []byte{20, 96, 175, 242, 180}},
+		{bilinear(), []byte{0, 25, 58, 92, 125, 158, 192, 225, 251, 254, 192, 128}},
+		{bicubic(), []byte{45, 180, 215}},
+		{bicubic(), []byte{16, 94, 177, 251, 179}},
+		{bicubic(), []byte{0, 21, 58, 92, 125, 158, 192, 228, 255, 255, 188, 120}},
+	} {
+		steps := []transform.Step{{Kind: transform.StepResize, Width: len(c.out), Height: 1, Version: 2}}
+		got, err := stepsOnPixelsWith(c.kernel, pixels{grey(row), len(row), 1}, bestVariant(), steps)
+		if err != nil || !bytes.Equal(got.rgb, grey(c.out)) {
+			t.Errorf("width %d: %v, %v, want %v", len(c.out), got.rgb, err, grey(c.out))
 		}
 	}
 }

@@ -12,6 +12,7 @@ type stage struct {
 	crop       transform.Box // of the input, inside it
 	w, h       int           // what crop is resized to
 	version    int           // of the order of passes
+	kernel     kernel
 	resized    bool
 	window     transform.Box // of the resized picture, inside it
 	outW, outH int
@@ -22,7 +23,7 @@ type stage struct {
 
 func newStage(width, height int) *stage {
 	whole := transform.Box{W: width, H: height}
-	return &stage{crop: whole, w: width, h: height, window: whole, outW: width, outH: height}
+	return &stage{crop: whole, w: width, h: height, kernel: bilinear(), window: whole, outW: width, outH: height}
 }
 
 // stagesOf packs steps into as few stages as possible.
@@ -120,10 +121,9 @@ type tables struct {
 }
 
 func (s *stage) tables() tables {
-	k := bilinear()
 	t := tables{source: s.crop}
-	t.horizontal, t.source.X, t.source.W = k.pass(s.crop.X, s.crop.W, s.w, s.window.X, s.window.W, channels)
-	t.vertical, t.source.Y, t.source.H = k.pass(s.crop.Y, s.crop.H, s.h, s.window.Y, s.window.H, 1)
+	t.horizontal, t.source.X, t.source.W = s.kernel.pass(s.crop.X, s.crop.W, s.w, s.window.X, s.window.W, channels)
+	t.vertical, t.source.Y, t.source.H = s.kernel.pass(s.crop.Y, s.crop.H, s.h, s.window.Y, s.window.H, 1)
 	if s.mirror {
 		t.horizontal.mirror()
 	}
@@ -149,7 +149,6 @@ func (k kernel) pass(origin, n, m, from, count, unit int) (a axis, at, length in
 
 // tableBytes bounds the memory of tables, before it is taken.
 func (s *stage) tableBytes() int64 {
-	k := bilinear()
-	taps := func(n, m, count int) int64 { return int64(count+4) * int64(k.mostTaps(n, m)+9) * 4 }
+	taps := func(n, m, count int) int64 { return int64(count+4) * int64(s.kernel.mostTaps(n, m)+9) * 4 }
 	return 2 * (taps(s.crop.W, s.w, s.window.W) + taps(s.crop.H, s.h, s.window.H))
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/transform"
@@ -29,7 +30,9 @@ type pixels struct {
 
 // The reference: one step after the other, the plainest way.
 
-func (p pixels) apply(s transform.Step) pixels {
+func (p pixels) apply(s transform.Step) pixels { return p.applyWith(bilinear(), s) }
+
+func (p pixels) applyWith(k kernel, s transform.Step) pixels {
 	switch s.Kind {
 	case transform.StepCrop:
 		return p.cropped(s.Box)
@@ -38,9 +41,9 @@ func (p pixels) apply(s transform.Step) pixels {
 	}
 	down := p.h - s.Height
 	if s.Version == 2 && down > 0 && down > 2*(p.w-s.Width) {
-		return p.tall(s.Height).wide(s.Width)
+		return p.tall(k, s.Height).wide(k, s.Width)
 	}
-	return p.wide(s.Width).tall(s.Height)
+	return p.wide(k, s.Width).tall(k, s.Height)
 }
 
 func blank(w, h int) pixels { return pixels{make([]byte, w*h*channels), w, h} }
@@ -74,30 +77,29 @@ func (p pixels) flipped() pixels {
 	return blank(p.w, p.h).fill(func(x, y, c int) byte { return p.at(p.w-1-x, y, c) })
 }
 
-func (p pixels) wide(w int) pixels {
+func (p pixels) wide(k kernel, w int) pixels {
 	if w == p.w {
 		return p
 	}
 	return blank(w, p.h).fill(func(x, y, c int) byte {
-		return weigh(p.w, w, x, func(i int) byte { return p.at(i, y, c) })
+		return weigh(k, p.w, w, x, func(i int) byte { return p.at(i, y, c) })
 	})
 }
 
-func (p pixels) tall(h int) pixels {
+func (p pixels) tall(k kernel, h int) pixels {
 	if h == p.h {
 		return p
 	}
 	return blank(p.w, h).fill(func(x, y, c int) byte {
-		return weigh(p.h, h, y, func(i int) byte { return p.at(x, i, c) })
+		return weigh(k, p.h, h, y, func(i int) byte { return p.at(x, i, c) })
 	})
 }
 
-func weigh(n, m, o int, value func(i int) byte) byte {
-	k := bilinear()
+func weigh(k kernel, n, m, o int, value func(i int) byte) byte {
 	lo, w := k.weights(n, m, o, make([]float64, k.mostTaps(n, m)))
 	sum := int64(1) << 21
 	for i, weight := range w {
-		sum += int64(weight*(1<<22)+0.5) * int64(value(lo+i))
+		sum += int64(math.Trunc(weight*(1<<22)+math.Copysign(0.5, weight))) * int64(value(lo+i))
 	}
 	return byte(max(0, min(255, sum>>22)))
 }
@@ -125,11 +127,16 @@ func drawSteps(t *rapid.T, w, h, most int) []transform.Step {
 
 // stepsOnPixels runs steps as Run does, on a finished picture.
 func stepsOnPixels(p pixels, v variant, steps []transform.Step) (pixels, error) {
+	return stepsOnPixelsWith(bilinear(), p, v, steps)
+}
+
+func stepsOnPixelsWith(k kernel, p pixels, v variant, steps []transform.Step) (pixels, error) {
 	stages, err := stagesOf(p.w, p.h, steps)
 	if err != nil {
 		return pixels{}, err
 	}
 	for _, s := range stages {
+		s.kernel = k
 		pic, err := openPixels(p.rgb, p.w, p.h)
 		if err != nil {
 			return pixels{}, err
@@ -157,12 +164,13 @@ func TestStepsEqualTheReferenceInEveryVariant(t *testing.T) {
 			}
 		}
 		steps := drawSteps(t, w, h, 70)
+		k := rapid.SampledFrom([]kernel{bilinear(), bicubic()}).Draw(t, "kernel")
 		want := in
 		for _, s := range steps {
-			want = want.apply(s)
+			want = want.applyWith(k, s)
 		}
 		for _, v := range variants() {
-			got, err := stepsOnPixels(in, v, steps)
+			got, err := stepsOnPixelsWith(k, in, v, steps)
 			if err != nil {
 				t.Fatalf("%v: %+v: %v", v, steps, err)
 			}
