@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -85,6 +86,30 @@ func TestGoldenVectorsComeFromTheDescription(t *testing.T) {
 	}
 	if string(got) != string(want) {
 		t.Fatal("testdata/order.py does not give testdata/golden.json")
+	}
+}
+
+// docs/order.md shows some of the vectors.
+func TestTheDocumentShowsTheVectors(t *testing.T) {
+	doc, err := os.ReadFile("../docs/order.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, cases := readGolden(t)
+	shown := 0
+	for _, c := range cases {
+		spec := mustParse(t, c.Canonical).Spec()
+		if spec.Seed != 7 || spec.GlobalBatch != 8 || spec.Sources[0].Name != "" {
+			continue
+		}
+		row := strings.Trim(fmt.Sprint(c.Steps[0].Samples), "[]")
+		if !strings.Contains(string(doc), "| "+row+" |") {
+			t.Errorf("docs/order.md lacks %s of %s", row, c.Canonical)
+		}
+		shown++
+	}
+	if shown != 4 {
+		t.Errorf("%d vectors are to be shown, want 4", shown)
 	}
 }
 
