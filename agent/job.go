@@ -175,7 +175,10 @@ func (ev resolvedEvent) apply(p *planner, now time.Duration) {
 	}
 }
 
-// progressEvent says how far a job is, when no fetch does.
+// hinted is the name of the reader that progress messages speak for.
+const hinted = ""
+
+// progressEvent says how far all readers of a job are, when their fetches do not.
 type progressEvent struct {
 	job, run string
 	step     int64
@@ -188,7 +191,10 @@ func (ev progressEvent) apply(p *planner, now time.Duration) {
 		p.do(verdictAction{reason: hints.ReasonUnknownJob})
 	default:
 		p.do(verdictAction{accepted: true, fresh: true})
-		p.note(j, "", ev.step, now)
+		for name, r := range j.readers {
+			j.readers[name] = reader{progress: max(r.progress, ev.step), seen: r.seen}
+		}
+		p.note(j, hinted, ev.step, now)
 	}
 }
 

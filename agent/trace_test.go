@@ -136,8 +136,8 @@ func (a arguments) text(name, otherwise string) string {
 	return a[name]
 }
 
-// bytes reads sizes such as 100, 4KiB and 2MiB.
-func bytes(s string) int64 {
+// sizeOf reads sizes such as 100, 4KiB and 2MiB.
+func sizeOf(s string) int64 {
 	unit := int64(1)
 	for suffix, u := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
 		if strings.HasSuffix(s, suffix) {
@@ -202,10 +202,10 @@ func (tr *trace) limits(words []string) error {
 	args, _ := split(words)
 	l := tr.p.limits
 	if args["memory"] != "" {
-		l.memory = bytes(args["memory"])
+		l.memory = sizeOf(args["memory"])
 	}
 	if args["egress"] != "" {
-		l.egress = bytes(args["egress"])
+		l.egress = sizeOf(args["egress"])
 	}
 	l.window = args.number("window", l.window)
 	l.workers = int(args.number("workers", int64(l.workers)))
@@ -309,10 +309,10 @@ func traceItems(args arguments, words []string) []item {
 		it := item{
 			key: traceKey(sample), extent: extent{off: int64(traceKey(sample).sample) * 100, len: 1},
 			media: "image/jpeg", operators: args.text("ops", "jpeg@1"),
-			in: bytes(args.text("in", "1KiB")), out: 9 << 10, refused: fetch.Reason(args["refused"]),
+			in: sizeOf(args.text("in", "1KiB")), out: 9 << 10, refused: fetch.Reason(args["refused"]),
 		}
 		if sized {
-			it.out = bytes(out)
+			it.out = sizeOf(out)
 		}
 		items = append(items, it)
 	}
