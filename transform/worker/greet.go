@@ -35,6 +35,9 @@ func (p *Pool) greet(ctx context.Context, w *process) error {
 	if welcome.Protocol != protocol.Version {
 		return fmt.Errorf("it speaks protocol version %d, this program %d: install both from one release", welcome.Protocol, protocol.Version)
 	}
+	if err := limitFiles(w.cmd.Process.Pid); err != nil {
+		return err
+	}
 	isolation := slices.Concat([]string{"process", "rlimits"}, welcome.Isolation)
 	if p.o.Idle {
 		if err := makeIdle(w.cmd.Process.Pid); err != nil {

@@ -17,8 +17,8 @@ const workerLife = time.Hour
 // maxFiles is the number of descriptors of a worker: six are used, and a few by its runtime.
 const maxFiles = 32
 
-// limit sets the resource limits of a process that has not yet seen any input.
-func limit(pid int, o Options) error {
+// limitResources sets the limits of a process that has only just begun.
+func limitResources(pid int, o Options) error {
 	cpu := uint64((workerLife + 4*o.Deadline) / time.Second)
 	for _, l := range []struct {
 		name     string
@@ -27,7 +27,6 @@ func limit(pid int, o Options) error {
 	}{
 		{"AS", unix.RLIMIT_AS, uint64(o.MemoryLimit)},
 		{"CPU", unix.RLIMIT_CPU, cpu},
-		{"NOFILE", unix.RLIMIT_NOFILE, maxFiles},
 		{"CORE", unix.RLIMIT_CORE, 0},
 		{"FSIZE", unix.RLIMIT_FSIZE, 0},
 	} {
@@ -37,6 +36,15 @@ func limit(pid int, o Options) error {
 	}
 	// When memory runs out a worker is what the host can best do without. Not every container allows it.
 	_ = os.WriteFile(procPath(pid, "oom_score_adj"), []byte("1000"), 0)
+	return nil
+}
+
+// limitFiles sets the limit on descriptors. It comes after the worker has closed those that it inherited by mistake: a
+// program whose lowest free descriptor lies above the limit cannot even load its libraries.
+func limitFiles(pid int) error {
+	if err := lower(pid, unix.RLIMIT_NOFILE, maxFiles); err != nil {
+		return fmt.Errorf("limiting RLIMIT_NOFILE to %d: %w", maxFiles, err)
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
@@ -78,10 +79,10 @@ func TestLostWorkersAreNamedAndReplaced(t *testing.T) {
 		{"segv", reasonCrash, transform.KindCrash, []string{"cat.jpg", "sample 42"}},
 		{"kill", reasonCrash, transform.KindCrash, []string{"cat.jpg", "SIGKILL"}},
 		{"exit", reasonCrash, transform.KindCrash, []string{"exit status 3", "out of ideas"}},
-		{"hang!!", reasonDeadline, transform.KindDeadline, []string{"cat.jpg", "300ms"}},
+		{"hang!!", reasonDeadline, transform.KindDeadline, []string{"cat.jpg", "1s"}},
 	} {
 		t.Run(c.order, func(t *testing.T) {
-			p := fakePool(t, "good", Options{Deadline: 300 * time.Millisecond})
+			p := fakePool(t, "good", Options{Deadline: time.Second})
 			_, _, err := run(t.Context(), t, p, c.order, 6)
 			wantKind(t, err, c.kind, c.words...)
 			if s := p.Stats(); s.Killed[c.reason] != 1 || s.Running != 0 {
@@ -346,6 +347,49 @@ func TestLargeJobsGiveTheirMemoryBack(t *testing.T) {
 		}
 	}
 	works(t, p)
+}
+
+// Whatever befalls workers, every job ends with its pixels or with the error of what befell its own.
+func TestJobsDoNotSufferFromOthers(t *testing.T) {
+	p := fakePool(t, "good", Options{Workers: 3, Deadline: 2 * time.Second})
+	orders := []string{"segv", "kill", "exit", "hang!!", "broken", "cancel", "abcdef", "ghijkl", "mnopqr", "stuvwx", "yzabcd", "efghij", "klmnop"}
+	var wg sync.WaitGroup
+	for g := range 6 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(7, uint64(g)))
+			for range 15 {
+				order := orders[random.IntN(len(orders))]
+				ctx, cancel := context.WithCancel(t.Context())
+				input := order
+				if order == "cancel" {
+					input = "hang!!"
+					time.AfterFunc(time.Duration(random.IntN(20))*time.Millisecond, cancel)
+				}
+				got, _, err := run(ctx, t, p, input, 6)
+				cancel()
+				if !belongs(order, got, err) {
+					t.Errorf("%s gives %q, %v", order, got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	works(t, p)
+}
+
+func belongs(order string, got []byte, err error) bool {
+	var e *transform.Error
+	kind := map[string]transform.ErrorKind{
+		"segv": transform.KindCrash, "kill": transform.KindCrash, "exit": transform.KindCrash,
+		"hang!!": transform.KindDeadline, "broken": transform.KindDecode,
+	}[order]
+	switch {
+	case order == "cancel":
+		return errors.Is(err, context.Canceled)
+	case kind != "":
+		return errors.As(err, &e) && e.Kind == kind
+	}
+	return err == nil && len(got) == 6 && got[0] == order[0]+1
 }
 
 func TestCloseEndsRunningJobs(t *testing.T) {

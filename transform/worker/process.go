@@ -49,7 +49,7 @@ func spawn(path string, o Options) (*process, error) {
 		theirs.Close()
 	}
 	if err == nil {
-		if err = limit(p.cmd.Process.Pid, o); err != nil {
+		if err = limitResources(p.cmd.Process.Pid, o); err != nil {
 			p.kill(reasonStart)
 			<-p.dead
 		}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/transform"
 )
@@ -113,6 +115,32 @@ func TestTheRealWorkerNamesBadContent(t *testing.T) {
 	}
 	if s := p.Stats(); s.Started != 1 {
 		t.Errorf("stats are %+v", s)
+	}
+}
+
+// A training process holds many descriptors that its libraries forgot to mark close-on-exec.
+func TestTheRealWorkerStartsWithManyLeakedDescriptors(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for range 3 * maxFiles {
+		fd, err := unix.Dup(int(null.Fd())) // without close-on-exec
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+	}
+	p := realPool(t, Options{Workers: 1})
+	if _, err := p.Golden(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for w := range p.live {
+		fds, err := os.ReadDir(procPath(w.cmd.Process.Pid, "fd"))
+		if err != nil || len(fds) > maxFiles/2 {
+			t.Errorf("the worker holds %d descriptors, %v", len(fds), err)
+		}
 	}
 }
 
