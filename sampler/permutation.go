@@ -21,9 +21,10 @@ const (
 	gamma = 0x3c6ef372fe94f82b
 )
 
-// Rounds of the Feistel network. A narrow half carries few bits a round: below 8 bits, 8 rounds give
-// visibly uneven permutations and 24 do not; the longer network serves up to 12 bits, where nobody
-// feels its cost. Above, 4 rounds already pass the tests of uniformity that we hold 8 against.
+// Rounds of the Feistel network. A narrow half carries few bits a round: of the 40,320 orders of 8
+// samples, 24 rounds still prefer some and 32 do not. The longer network serves up to 12 bits, where
+// nobody feels its cost; 8 rounds are already even at 6 bits. In wider orders 4 rounds scatter
+// neighbours as well as 16, and we take 8.
 const (
 	rounds      = 8
 	roundsSmall = 32
