@@ -173,9 +173,9 @@ func TestOptionalInterfaces(t *testing.T) {
 // counting counts opened and closed files.
 type counting struct {
 	store.Store
-	opened, closed, aborted atomic.Int32
-	largest                 atomic.Int64 // bytes of one read
-	opening                 func()       // before each Open returns
+	opened, closed atomic.Int32
+	largest        atomic.Int64 // bytes of one read
+	opening        func()       // before each Open returns
 }
 
 func (c *counting) Open(ctx context.Context, name string) (store.File, error) {

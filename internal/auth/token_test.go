@@ -2,6 +2,8 @@ package auth_test
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -316,7 +318,21 @@ func FuzzVerify(f *testing.F) {
 	for _, s := range []string{"", ".", head, head + ".", "." + mac, "e30." + mac, "bnVsbA." + mac, "W10.AA", good + "=", head + "\n." + mac} {
 		f.Add(s)
 	}
+	body, _ := base64.RawURLEncoding.DecodeString(head)
+	for _, s := range []string{string(body), "{}", strings.Replace(string(body), "photos", `ph\u006ftos`, 1), strings.Replace(string(body), `"v":1`, `"v":1.0`, 1)} {
+		f.Add(s)
+	}
 	f.Fuzz(func(t *testing.T, token string) {
+		// The input as a payload that is signed well: what is accepted must be its own only spelling.
+		payload := base64.RawURLEncoding.EncodeToString([]byte(token))
+		h := hmac.New(sha256.New, counting())
+		h.Write([]byte("stepahead-token-v1." + payload))
+		signed := payload + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+		if c, err := auth.Verify(keys, signed, now); err == nil {
+			if again, err := auth.Mint(key, c); err != nil || again != signed {
+				t.Fatalf("%q was accepted as %+v, which is minted as %s, %v", token, c, again, err)
+			}
+		}
 		c, err := auth.Verify(keys, token, now)
 		if err == nil && token != good {
 			t.Fatalf("%q was accepted as %+v", token, c)
