@@ -63,7 +63,7 @@ func TestEveryConduct(t *testing.T) {
 	reasons := map[conduct]fetch.Reason{
 		rawOnly: fetch.ReasonCPU, refusing: fetch.ReasonDenied, strange: fetch.ReasonIdentity, forgetful: fetch.ReasonUnknownJob,
 		hanging: fetch.ReasonDeadline, cutting: fetch.ReasonUnreachable, lyingCRC: fetch.ReasonCorrupt, lyingRaw: fetch.ReasonCorrupt,
-		lyingSize: fetch.ReasonCorrupt, tooNew: fetch.ReasonVersion, poisoned: fetch.ReasonPoison,
+		lyingSize: fetch.ReasonCorrupt, lyingForm: fetch.ReasonCorrupt, tooNew: fetch.ReasonVersion, poisoned: fetch.ReasonPoison,
 	}
 	k := newKit(t, 48, 20, nil, with(7, kindBad))
 	plain := mustOpen(t, k.options(t))

@@ -67,6 +67,20 @@ func TestBadSamplesAreReplaced(t *testing.T) {
 	}
 }
 
+// When substitutes are bad too, the chain goes on from the planned sample.
+func TestSubstitutesOfSubstitutes(t *testing.T) {
+	var change []func(int, []byte)
+	var bad []uint64
+	for i := 10; i < 30; i++ {
+		change, bad = append(change, with(i, kindBad)), append(bad, uint64(i))
+	}
+	l := mustOpen(t, newKit(t, 40, 40, nil, change...).options(t))
+	equal(t, "epoch", epoch(t, l), wantIDs(l, bad...))
+	if s := l.Stats(); s.Substituted != 20 || len(s.Substitutions) <= 20 {
+		t.Fatalf("%d places, %d steps of chains: no chain was longer than one", s.Substituted, len(s.Substitutions))
+	}
+}
+
 func TestOnBadRaise(t *testing.T) {
 	k := badKit(t)
 	o := k.options(t)

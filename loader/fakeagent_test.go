@@ -37,13 +37,14 @@ const (
 	cutting   conduct = "cutting"    // breaks the stream after one answer
 	lyingCRC  conduct = "lying-crc"  // the tensor does not match its checksum
 	lyingRaw  conduct = "lying-raw"  // other stored bytes, with a right checksum of their own
-	lyingSize conduct = "lying-size" // a tensor of another shape
+	lyingSize conduct = "lying-size" // a tensor of another size
+	lyingForm conduct = "lying-form" // a tensor of another shape, with as many bytes
 	lying     conduct = "lying"      // other pixels, with a right checksum of their own
 	tooNew    conduct = "too-new"    // another version of the protocol
 	poisoned  conduct = "poison"     // says that the preparation failed
 )
 
-var conducts = []conduct{honest, rawOnly, refusing, strange, forgetful, hanging, cutting, lyingCRC, lyingRaw, lyingSize, tooNew, poisoned}
+var conducts = []conduct{honest, rawOnly, refusing, strange, forgetful, hanging, cutting, lyingCRC, lyingRaw, lyingSize, lyingForm, tooNew, poisoned}
 
 // fakeAgent is the server side of the wire with a conduct; it prepares on demand.
 type fakeAgent struct {
@@ -284,6 +285,8 @@ func (a *fakeAgent) prepare(how conduct, s *hints.Schedule, w fetch.Want, raw fe
 	switch how {
 	case lying:
 		pixels[0] ^= 1
+	case lyingForm:
+		out.Shape = []int{out.Shape[1], out.Shape[0], out.Shape[2]}
 	case lyingSize:
 		out.Shape = append([]int{2}, out.Shape...)
 		pixels = append(pixels, pixels...)

@@ -1,0 +1,412 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stepahead-io/stepahead/agent/fetch"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/transform"
+)
+
+func TestGateLetsTheEarliestStepInFirst(t *testing.T) {
+	g := newGate(1)
+	must(t, g.enter(t.Context(), 9))
+	steps := []int64{5, 3, 8, 3, 1, 7}
+	in := make(chan int64, len(steps))
+	var wg sync.WaitGroup
+	for i, s := range steps {
+		wg.Go(func() {
+			if err := g.enter(context.Background(), s); err == nil {
+				in <- s
+				g.leave()
+			}
+		})
+		for waiting := 0; waiting != i+1; { // it is in the queue before the next one comes
+			g.mu.Lock()
+			waiting = len(g.waiting)
+			g.mu.Unlock()
+		}
+	}
+	g.leave()
+	wg.Wait()
+	close(in)
+	var got []int64
+	for s := range in {
+		got = append(got, s)
+	}
+	if !slices.IsSorted(got) || len(got) != len(steps) {
+		t.Fatalf("let in: %v", got)
+	}
+	if g.free != 1 {
+		t.Fatalf("%d places free", g.free)
+	}
+}
+
+func TestGateCancelledWaiterTakesNoPlace(t *testing.T) {
+	g := newGate(2)
+	var wg sync.WaitGroup
+	var inside, most atomic.Int64
+	for i := range 200 {
+		wg.Go(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			if i%3 == 0 {
+				go cancel()
+			}
+			defer cancel()
+			if g.enter(ctx, int64(i%7)) != nil {
+				return
+			}
+			most.Store(max(most.Load(), inside.Add(1)))
+			inside.Add(-1)
+			g.leave()
+		})
+	}
+	wg.Wait()
+	if g.free != 2 || len(g.waiting) != 0 || most.Load() > 2 {
+		t.Fatalf("%d free, %d waiting, %d at once", g.free, len(g.waiting), most.Load())
+	}
+}
+
+func TestSlabsAreReusedByOneUserAtATime(t *testing.T) {
+	p := &slabs{keep: 1}
+	a, err := p.get(100)
+	must(t, err)
+	b, err := p.get(100)
+	must(t, err)
+	if &a.mem[0] == &b.mem[0] || len(a.mem) != slabUnit {
+		t.Fatal("two users of one slab, or a wrong size")
+	}
+	big, err := p.get(3 * slabUnit)
+	must(t, err)
+	p.put(a)
+	c, err := p.get(slabUnit)
+	must(t, err)
+	if c != a {
+		t.Fatal("a free slab was not reused")
+	}
+	p.put(b)
+	p.put(big) // one too many: the older goes
+	if live, bytes := p.usage(); live != 1 || bytes != 4*slabUnit {
+		t.Fatalf("%d in use, %d bytes", live, bytes)
+	}
+	p.close()
+	p.put(c)
+	if live, bytes := p.usage(); live != 0 || bytes != 0 {
+		t.Fatalf("after close: %d in use, %d bytes", live, bytes)
+	}
+	if _, err := p.get(1 << 62); err == nil || !strings.Contains(err.Error(), "lower the batch size") {
+		t.Fatalf("an impossible size: %v", err)
+	}
+}
+
+func TestBuffers(t *testing.T) {
+	var b buffers
+	for _, n := range []int{0, 1, 2, 3, 4, 5, 1023, 1024, 1025} {
+		s := b.get(n)
+		if len(s) != n || cap(s) > 2*max(n, 1) {
+			t.Fatalf("get(%d): length %d, capacity %d", n, len(s), cap(s))
+		}
+		b.put(s)
+		if s = b.get(n); len(s) != n {
+			t.Fatalf("second get(%d): length %d", n, len(s))
+		}
+	}
+}
+
+func TestTasksTurnPanicsIntoErrors(t *testing.T) {
+	g := newTasks(t.Context(), "test")
+	g.start(func(ctx context.Context) error { panic("on purpose") })
+	g.start(func(ctx context.Context) error { <-ctx.Done(); return nil }) // the panic ends it
+	var p *PanicError
+	if err := g.wait(); !errors.As(err, &p) || p.Value != "on purpose" || !strings.Contains(string(p.Stack), "parts_test.go") {
+		t.Fatalf("got %v", err)
+	}
+	g = newTasks(t.Context(), "test")
+	g.start(func(context.Context) error { return nil })
+	must(t, g.wait())
+}
+
+func TestPanicOfTheRunnerIsAnErrorOfNext(t *testing.T) {
+	k := newKit(t, 16, 16, nil)
+	o := k.options(t)
+	o.Runner = &fakePool{hold: func(context.Context, uint64) error { panic("on purpose") }}
+	l := mustOpen(t, o)
+	var p *PanicError
+	if _, err := l.Next(t.Context()); !errors.As(err, &p) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestBinsStayBounded(t *testing.T) {
+	var open, most atomic.Int64
+	b := newBins(4, func(_ context.Context, bin int) (store.File, error) {
+		if bin == 13 {
+			return nil, errors.New("unlucky")
+		}
+		most.Store(max(most.Load(), open.Add(1)))
+		return &countedFile{open: &open}, nil
+	})
+	var wg sync.WaitGroup
+	for i := range 300 {
+		wg.Go(func() {
+			h, err := b.acquire(t.Context(), i%20)
+			if (err != nil) != (i%20 == 13) {
+				t.Errorf("bin %d: %v", i%20, err)
+			}
+			if err == nil {
+				b.release(h)
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() > 4 || open.Load() > 4 {
+		t.Fatalf("%d open at once, %d now", most.Load(), open.Load())
+	}
+	var held []*handle
+	for i := range 4 {
+		h, err := b.acquire(t.Context(), i)
+		must(t, err)
+		held = append(held, h)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.acquire(ctx, 9); !errors.Is(err, context.Canceled) {
+		t.Fatalf("no room and a cancelled context: %v", err)
+	}
+	for _, h := range held {
+		b.release(h)
+	}
+	must(t, b.close())
+	if open.Load() != 0 {
+		t.Fatalf("%d still open", open.Load())
+	}
+}
+
+type countedFile struct {
+	store.File
+	open *atomic.Int64
+}
+
+func (f *countedFile) Close() error { f.open.Add(-1); return nil }
+
+func TestManyBinsFewFiles(t *testing.T) {
+	k := newKit(t, 400, 2, nil) // 200 bins
+	counting := &tally{Store: k.store}
+	o := k.options(t)
+	o.Store, o.GlobalBatch, o.Prefetch = counting, 100, 4
+	l := mustOpen(t, o)
+	if got := len(epoch(t, l)); got != 4 {
+		t.Fatalf("%d steps", got)
+	}
+	if most := counting.most.Load(); most > maxOpenBins {
+		t.Fatalf("%d data files open at once", most)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	now := time.Duration(0)
+	asked := 0
+	var fail error
+	p := newPlaces(func() time.Duration { return now }, func(_ context.Context, bin int) ([]store.Replica, error) {
+		asked++
+		return []store.Replica{{Node: "a", Off: 0, Len: 10}, {Node: "b", Off: 0, Len: 10}, {Node: "c", Off: 10, Len: 5}}, fail
+	})
+	for off, want := range map[int64]string{0: "[a b]", 9: "[a b]", 10: "[c]", 14: "[c]", 15: "[]"} {
+		got, err := p.nodes(t.Context(), 1, off)
+		if must(t, err); fmt.Sprint(got) != want {
+			t.Fatalf("byte %d: %v, want %s", off, got, want)
+		}
+	}
+	if asked != 1 {
+		t.Fatalf("located %d times", asked)
+	}
+	fail, now = errors.New("down"), now+placesFor
+	for range 3 { // only the first call asks, and only it says so
+		got, err := p.nodes(t.Context(), 1, 0)
+		if len(got) != 0 || (err != nil) != (asked == 2 && fail != nil) {
+			t.Fatalf("got %v, %v", got, err)
+		}
+		fail = nil
+		asked = 3
+	}
+	now += placesRetry
+	if got, err := p.nodes(t.Context(), 1, 0); err != nil || len(got) != 2 {
+		t.Fatalf("after the pause: %v, %v", got, err)
+	}
+}
+
+func TestPeerBacksOff(t *testing.T) {
+	p := newPeer("n", "a", false)
+	now := time.Duration(0)
+	want := []time.Duration{200, 400, 800, 1600, 3200, 5000, 5000}
+	for i, w := range want {
+		try, ok := p.allow(now, minBackOff)
+		if !ok {
+			t.Fatalf("failure %d: not allowed at %v", i, now)
+		}
+		if _, again := p.allow(now, minBackOff); again != (i == 0) {
+			t.Fatalf("failure %d: a second caller is let in: %v", i, again)
+		}
+		p.failed(try, fetch.ReasonDeadline, now, minBackOff)
+		p.failed(try, fetch.ReasonCorrupt, now, minBackOff) // at the same time: does not count
+		if got := (p.retryAt - now) / time.Millisecond; got != w {
+			t.Fatalf("back-off %d: %d ms, want %d", i, got, w)
+		}
+		if p.skipReason() != fetch.ReasonDeadline {
+			t.Fatalf("reason %q", p.skipReason())
+		}
+		if _, ok := p.allow(p.retryAt-1, minBackOff); ok {
+			t.Fatal("allowed too early")
+		}
+		now = p.retryAt
+	}
+	p.answered()
+	if _, ok := p.allow(now, minBackOff); !ok || p.failures != 0 {
+		t.Fatal("still held back after an answer")
+	}
+	p.quarantined = true
+	if _, ok := p.allow(now+time.Hour, minBackOff); ok || p.skipReason() != fetch.ReasonCorrupt {
+		t.Fatal("a quarantined agent is asked")
+	}
+}
+
+func TestRosterKeepsWhatItKnows(t *testing.T) {
+	var r roster
+	if r.replace(nil) || r.generation != 0 {
+		t.Fatal("nothing is a change")
+	}
+	if !r.replace([]peer{newPeer("b", "1", false), newPeer("a", "2", true)}) || r.generation != 1 || r.peers[0].Name != "a" {
+		t.Fatalf("roster: %+v", r)
+	}
+	r.find("a").failures, r.find("b").quarantined = 3, true
+	if r.replace([]peer{newPeer("a", "2", true), newPeer("b", "1", false)}) {
+		t.Fatal("another order is no change")
+	}
+	if !r.replace([]peer{newPeer("a", "2", true), newPeer("b", "9", false)}) || r.generation != 2 {
+		t.Fatal("another address is a change")
+	}
+	if r.find("a").failures != 3 || r.find("b").quarantined || r.find("c") != nil {
+		t.Fatal("what is known was kept for the wrong agents")
+	}
+}
+
+func TestPhaseClockSplitsWithoutRemainder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Duration(0)
+		c := newPhaseClock(func() time.Duration { return now })
+		var leave []func()
+		var want split
+		transforms, networks := 0, 0
+		for range rapid.IntRange(1, 40).Draw(t, "events") {
+			d := time.Duration(rapid.IntRange(0, 9).Draw(t, "pause"))
+			switch {
+			case transforms > 0:
+				want[waitTransform] += d
+			case networks > 0:
+				want[waitNetwork] += d
+			default:
+				want[waitQueue] += d
+			}
+			now += d
+			switch rapid.IntRange(0, 3).Draw(t, "event") {
+			case 0:
+				l := c.enter(waitTransform)
+				transforms++
+				leave = append(leave, func() { l(); transforms-- })
+			case 1:
+				l := c.enter(waitNetwork)
+				networks++
+				leave = append(leave, func() { l(); networks-- })
+			case 2:
+				if len(leave) > 0 {
+					leave[0]()
+					leave = leave[1:]
+				}
+			}
+			if got := c.read(); got != want || got.sum() != now {
+				t.Fatalf("got %v, want %v, at %v", got, want, now)
+			}
+		}
+	})
+}
+
+func TestStepClock(t *testing.T) {
+	var c stepClock
+	if _, known := c.lead(0, 0); known {
+		t.Fatal("a lead without steps")
+	}
+	for i := range int64(20) {
+		c.delivered(i, time.Duration(i)*100)
+	}
+	if c.step() != 100 {
+		t.Fatalf("step time %d", c.step())
+	}
+	if lead, known := c.lead(22, 1930); !known || lead != 1900+300-1930 {
+		t.Fatalf("lead %d, %v", lead, known)
+	}
+	c.restart(5)
+	if _, known := c.lead(6, 0); known || c.step() != 100 {
+		t.Fatal("after a restart the step time is known, the moment is not")
+	}
+}
+
+func TestPlanesAgainstNaive(t *testing.T) {
+	for dtype, size := range map[transform.Dtype]int{transform.Uint8: 1, transform.Float16: 2, transform.Float32: 4} {
+		spec := transform.TensorSpec{Dtype: dtype, Shape: []int{2, 3, 5, 4}} // frames, height, width, channels
+		src := make([]byte, spec.Bytes())
+		for i := range src {
+			src[i] = byte(rand.Uint32())
+		}
+		dst := make([]byte, len(src))
+		planes(dst, src, spec)
+		for f := range 2 {
+			for p := range 15 {
+				for c := range 4 {
+					from, to := ((f*15+p)*4+c)*size, ((f*4+c)*15+p)*size
+					if !slices.Equal(dst[to:to+size], src[from:from+size]) {
+						t.Fatalf("%s: frame %d, pixel %d, channel %d", dtype, f, p, c)
+					}
+				}
+			}
+		}
+	}
+	shape, strides := logical(2, []int{9, 6, 5, 3}, false)
+	if fmt.Sprint(shape, strides) != "[2 9 3 6 5] [810 90 1 15 3]" {
+		t.Fatalf("video: %v %v", shape, strides)
+	}
+}
+
+func TestChoicesCoverAllCombinations(t *testing.T) {
+	blocks := []blockPlaces{{nodes: []string{"a", "b"}}, {nodes: []string{"c", "d", "e"}}}
+	seen := map[string]bool{}
+	for c := range choices(blocks) {
+		seen[fmt.Sprint(c)] = true
+	}
+	if len(seen) != 6 {
+		t.Fatalf("choices: %v", seen)
+	}
+	for range choices(nil) {
+		t.Fatal("a choice of nothing")
+	}
+}
+
+func TestBoundedLists(t *testing.T) {
+	var s []int
+	for i := range 10 {
+		s = appendBounded(s, i, 3)
+	}
+	if fmt.Sprint(s) != "[7 8 9]" {
+		t.Fatalf("got %v", s)
+	}
+}
