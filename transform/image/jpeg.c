@@ -57,6 +57,7 @@ static void on_error(j_common_ptr c) {
   longjmp(j->fail, 1);
 }
 
+/* Warnings are counted, as the library expects, and passed over, as Pillow does. */
 static void on_message(j_common_ptr c, int level) {
   if (level < 0) c->err->num_warnings++;
 }
@@ -96,10 +97,7 @@ static void enter(jpeg *j, const uint8_t *in, size_t n) {
   j->src.bytes_in_buffer = n - j->at;
 }
 
-static void leave(jpeg *j, size_t n) {
-  j->at = n - j->src.bytes_in_buffer;
-  j->head.warnings = (int32_t)j->err.num_warnings;
-}
+static void leave(jpeg *j, size_t n) { j->at = n - j->src.bytes_in_buffer; }
 
 /* ended reports whether an end-of-image marker follows what has been read. Inside entropy-coded
    data 0xFF is always followed by a zero or a restart marker, so the two bytes are never chance. */

@@ -45,7 +45,6 @@ struct sa_picture {
   void (*close)(sa_picture *);
   sa_header header;
   size_t row_bytes, lead;
-  int32_t warnings; /* faults that the decoder passed over, as Pillow does */
   sa_error error;
 };
 

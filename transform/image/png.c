@@ -31,9 +31,8 @@ static void on_error(png_structp p, png_const_charp text) {
 }
 
 static void on_warning(png_structp p, png_const_charp text) {
-  png *g = png_get_error_ptr(p);
+  (void)p;
   (void)text;
-  g->head.warnings++;
 }
 
 static void on_read(png_structp p, png_bytep to, size_t count) {

@@ -1,6 +1,8 @@
 package image
 
 import (
+	"fmt"
+
 	"github.com/stepahead-io/stepahead/transform"
 )
 
@@ -22,8 +24,20 @@ func Run(plan *transform.Plan, key transform.Key, in, out []byte, lim Limits) (t
 	}
 	j := job{lim: lim.withDefaults(), variant: bestVariant()}
 	return j.run(in, out, func(width, height int) (transform.Resolved, error) {
-		return plan.Resolve(width, height, key)
+		r, err := plan.Resolve(width, height, key)
+		if err == nil {
+			err = offered(r.Decode)
+		}
+		return r, err
 	})
+}
+
+// offered refuses what a plan may come to ask of a decoder before the decoders here can do it.
+func offered(d transform.DecodeImage) error {
+	if d.Mode != "RGB" || d.Orientation != "stored" {
+		return refuse(transform.KindPlan, "mode %q with orientation %q is not offered by this build", d.Mode, d.Orientation)
+	}
+	return nil
 }
 
 // job is what one image may cost and which kernels it uses.
@@ -98,9 +112,7 @@ func (j job) check(stages []*stage, room int64) error {
 }
 
 func tooLarge(detail string, args ...any) error {
-	e := refuse(transform.KindLimit, detail, args...).(*transform.Error)
-	e.Op = "Resize"
-	return e
+	return &transform.Error{Kind: transform.KindLimit, Op: "image.Run", Detail: fmt.Sprintf(detail, args...)}
 }
 
 // between runs a stage whose result is the picture of the next one.
