@@ -75,8 +75,16 @@ func (p *Pool) Run(ctx context.Context, job Job, in Part, out []byte) (Result, e
 const sendTries = 3
 
 func (p *Pool) check(job Job, in Part) error {
-	if _, rest := job.Plan.Cut(); rest.Len() != 0 {
-		return &transform.Error{Kind: transform.KindPlan, Op: "worker.Pool.Run", Detail: "the plan has a tail (Normalize, ToDtype), which runs at the consumer; give the first half of Plan.Cut"}
+	mistake := ""
+	if job.Plan == nil {
+		mistake = "there is no plan"
+	} else if _, rest := job.Plan.Cut(); rest.Len() != 0 {
+		mistake = "the plan has a tail (Normalize, ToDtype), which runs at the consumer; give the first half of Plan.Cut"
+	} else if n := len(job.Key.Source); n > protocol.MaxSource {
+		mistake = fmt.Sprintf("the source's name has %d bytes, the limit is %d", n, protocol.MaxSource)
+	}
+	if mistake != "" {
+		return &transform.Error{Kind: transform.KindPlan, Op: "worker.Pool.Run", Detail: mistake}
 	}
 	if n := int64(len(in.Data)); n > p.o.MaxInput {
 		return &transform.Error{Kind: transform.KindLimit, Op: "input " + in.Name, Detail: fmt.Sprintf("%d bytes are more than the limit of %d", n, p.o.MaxInput)}

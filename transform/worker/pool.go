@@ -115,7 +115,7 @@ func (p *Pool) takeIdle() *process {
 // release gives a worker and its place back; one that is not fit for another job is replaced on demand.
 func (p *Pool) release(w *process) {
 	defer func() { <-p.places }()
-	if w.killedFor() == "" && !w.gone() && w.cpu() > workerLife {
+	if w.killedFor() == "" && !w.gone() && w.spent() > workerLife {
 		w.kill(reasonRetired)
 	}
 	if w.killedFor() != "" || w.gone() {

@@ -411,9 +411,14 @@ func TestCloseEndsRunningJobs(t *testing.T) {
 	}
 }
 
-func TestAPlanWithATailIsRefused(t *testing.T) {
+func TestJobsThatNoWorkerTakesAreRefused(t *testing.T) {
 	p := fakePool(t, "good", Options{})
-	_, err := p.Run(t.Context(), Job{Plan: decodePlan(t, `,{"op":"ToDtype","dtype":"float32"}`)}, Part{}, nil)
+	_, err := p.Run(t.Context(), Job{}, Part{}, nil)
+	wantKind(t, err, transform.KindPlan, "no plan")
+	long := transform.Key{Source: strings.Repeat("x", protocol.MaxSource+1)}
+	_, err = p.Run(t.Context(), Job{Plan: decodePlan(t, ""), Key: long}, Part{}, nil)
+	wantKind(t, err, transform.KindPlan, "16385")
+	_, err = p.Run(t.Context(), Job{Plan: decodePlan(t, `,{"op":"ToDtype","dtype":"float32"}`)}, Part{}, nil)
 	wantKind(t, err, transform.KindPlan, "Cut")
 }
 

@@ -198,6 +198,13 @@ func (p *process) cpu() time.Duration {
 	return p.used
 }
 
+// spent returns the CPU time that cpu last saw.
+func (p *process) spent() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used
+}
+
 // obituary says how the process ended. It must be dead.
 func (p *process) obituary() string {
 	how := p.cmd.ProcessState.String()

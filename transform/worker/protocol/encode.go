@@ -82,7 +82,7 @@ func ParseRequest(b []byte) (Request, error) {
 	m := Request{Slot: r.byte()}
 	m.Key.Seed, m.Key.Epoch, m.Key.Sample = r.uint64(), r.uint64(), r.uint64()
 	m.Input, m.Output = r.size(), r.size()
-	m.Key.Source = r.text(maxSource)
+	m.Key.Source = r.text(MaxSource)
 	m.Plan = r.left
 	if m.Slot >= PlanSlots {
 		r.fail("slot %d of %d", m.Slot, PlanSlots)

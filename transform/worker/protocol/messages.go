@@ -27,7 +27,8 @@ const (
 	// MaxPacket bounds one message, in bytes: a plan of at most 64 KiB and a source name.
 	MaxPacket = 96 << 10
 	maxDetail = 4 << 10 // of an error's text
-	maxSource = 16 << 10
+	// MaxSource bounds the name of a source, in bytes.
+	MaxSource = 16 << 10
 	// PlanSlots is how many plans a worker remembers.
 	PlanSlots = 16
 )
