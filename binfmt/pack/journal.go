@@ -148,7 +148,7 @@ func removeAll(ctx context.Context, st store.Store, dir string, written ...strin
 	if errors.Is(err, syscall.ENOTEMPTY) {
 		// What a killed writer leaves is not listed. It goes when its name is written again.
 		for _, name := range written {
-			if err := rewrite(ctx, st, path.Join(dir, name)); err != nil {
+			if err := startOver(ctx, st, path.Join(dir, name)); err != nil {
 				return err
 			}
 		}
@@ -160,8 +160,8 @@ func removeAll(ctx context.Context, st store.Store, dir string, written ...strin
 	return err
 }
 
-// rewrite starts a file and gives it up.
-func rewrite(ctx context.Context, st store.Store, name string) error {
+// startOver starts a file and gives it up.
+func startOver(ctx context.Context, st store.Store, name string) error {
 	w, err := st.Create(ctx, name)
 	if err != nil {
 		return err

@@ -1,0 +1,251 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden dataset and its dump anew")
+
+const goldenDir = "../testdata/golden"
+
+// goldenSource has a part that would touch two blocks, and is moved, and one longer than a block.
+func goldenSource(t *testing.T) Source {
+	root := t.TempDir()
+	put(t, root, "a/1.gif", fmt.Appendf(nil, "GIF89a%s", strings.Repeat("one", 10)))
+	put(t, root, "a/2.gif", fmt.Appendf(nil, "GIF89a%s", strings.Repeat("2", 950)))
+	put(t, root, "é/3.gif", fmt.Appendf(nil, "GIF89a%s", strings.Repeat("three", 300)))
+	put(t, root, "list.jsonl", []byte(`{"path":"a/1.gif","label":"cat","score":0.5,"ok":true,"note":"first"}
+{"path":"a/2.gif","label":"dog","score":-2,"ok":false,"note":""}
+{"path":"é/3.gif","label":"cat","score":1e100,"ok":true,"note":"é"}
+`))
+	return List{Path: filepath.Join(root, "list.jsonl")}
+}
+
+// TestGolden: the bytes of the format are a promise. Packing gives the committed dataset, to the
+// byte, and its annotated dump is the committed one. A change of the Arrow library that changes an
+// index's bytes, and with them the identity of a dataset packed again, is noticed here.
+func TestGolden(t *testing.T) {
+	st, root := openDir(t)
+	m := mustPack(t, goldenSource(t), st, Options{BlockSize: 1024, BinSize: 2100})
+	if len(m.Bins) != 2 {
+		t.Fatalf("%d bins, want 2", len(m.Bins))
+	}
+	got := tree(t, filepath.Join(root, "set"))
+	got["dump.txt"] = dump(t, m, got)
+	if *rewrite {
+		if err := os.RemoveAll(goldenDir); err != nil {
+			t.Fatal(err)
+		}
+		for name, data := range got {
+			put(t, goldenDir, name, []byte(data))
+		}
+	}
+	sameTree(t, got, tree(t, goldenDir))
+	clean(t, st)
+}
+
+// dump annotates all bytes of a dataset.
+func dump(t *testing.T, m *binfmt.Manifest, files map[string]string) string {
+	var b strings.Builder
+	id := m.Identity()
+	fmt.Fprintf(&b, "dataset.json, %d bytes; its SHA-256 is the identity, %x\n", len(files[binfmt.ManifestName]), id)
+	lines(&b, files[binfmt.ManifestName], 0, len(files[binfmt.ManifestName]), "canonical JSON")
+	for i, bin := range m.Bins {
+		data := files[bin.DataName()]
+		fmt.Fprintf(&b, "\n%s, %d bytes\n", bin.DataName(), len(data))
+		lines(&b, data, 0, 8, "magic")
+		lines(&b, data, 8, 12, "version 1")
+		lines(&b, data, 12, 28, "uuid")
+		lines(&b, data, 28, 32, "alignment 64")
+		lines(&b, data, 32, 64, "reserved, zero")
+		dumpParts(t, &b, m, i, data, files[bin.IndexName()])
+	}
+	return b.String()
+}
+
+func dumpParts(t *testing.T, b *strings.Builder, m *binfmt.Manifest, place int, data, index string) {
+	path := filepath.Join(t.TempDir(), "index")
+	put(t, filepath.Dir(path), "index", []byte(index))
+	x, err := binfmt.OpenIndex(path, m, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	var rows strings.Builder
+	end := binfmt.HeaderSize
+	for row := range x.Rows() {
+		key, err1 := x.Key(row)
+		p, err2 := x.Part(row, "image")
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		lines(b, data, end, int(p.Off), "padding, zero")
+		end = int(p.Off + p.Len)
+		lines(b, data, int(p.Off), end, fmt.Sprintf("part: %q, image, %d bytes, CRC32C %08x", key, p.Len, p.CRC))
+		fmt.Fprintf(&rows, "row %d: key=%q image.offset=%d image.length=%d image.crc32c=%08x image.type=%s", row, key, p.Off, p.Len, p.CRC, p.Type)
+		for _, f := range m.Fields[1:] {
+			v, err := x.Scalar(row, f.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&rows, " %s=%q", f.Name, v)
+		}
+		rows.WriteString("\n")
+	}
+	fmt.Fprintf(b, "\n%s, %d bytes, SHA-256 %s\n%s", m.Bins[place].IndexName(), len(index), sha(index), rows.String())
+	lines(b, index, 0, 8, "Arrow's magic and padding")
+	lines(b, index, 8, len(index)-10, "schema, record batches, end of stream, footer")
+	lines(b, index, len(index)-10, len(index)-6, "length of the footer")
+	lines(b, index, len(index)-6, len(index), "Arrow's magic")
+}
+
+// lines dumps [from, to) in lines of 16 bytes, the note on the first; equal lines are left out.
+func lines(b *strings.Builder, data string, from, to int, note string) {
+	last := ""
+	for at := from; at < to; at += 16 {
+		row := data[at:min(at+16, to)]
+		if row == last && at+16 < to {
+			if !strings.HasSuffix(b.String(), "*\n") {
+				b.WriteString("*\n")
+			}
+			continue
+		}
+		last = row
+		text := strings.Map(func(r rune) rune {
+			if r < 0x20 || r > 0x7e {
+				return '.'
+			}
+			return r
+		}, strings.ToValidUTF8(row, "."))
+		fmt.Fprintln(b, strings.TrimRight(fmt.Sprintf("%08x  %-47s  %-16s  %s", at, hexBytes(row), text, note), " "))
+		note = ""
+	}
+}
+
+func hexBytes(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(hex.EncodeToString([]byte(s[i : i+1])))
+	}
+	return b.String()
+}
+
+// python runs a script of ../testdata over a dataset. Without Python and its packages the test is
+// skipped, in CI it fails.
+func python(t *testing.T, script, folder string, result any) {
+	t.Helper()
+	exe, err := filepath.Abs("../../.venv/bin/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(exe); err != nil {
+		exe = "python3"
+	}
+	if out, err := exec.Command(exe, "-c", "import pyarrow, duckdb, polars").CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("no Python with pyarrow, duckdb and polars, and CI=true: %v: %s", err, out)
+		}
+		t.Skipf("SKIPPED: no Python with pyarrow, duckdb and polars (run make setup): %v", err)
+	}
+	cmd := exec.Command(exe, filepath.Join("../testdata", script), folder)
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, errOut.String())
+	}
+	if err := json.Unmarshal(out, result); err != nil {
+		t.Fatalf("%s: %v: %s", script, err, out)
+	}
+}
+
+// TestIndependentReader: a reader written from the specification reads every part of what is
+// packed, and sees what Inspect says.
+func TestIndependentReader(t *testing.T) {
+	var got struct {
+		Identity              string
+		Samples, Parts, Bytes int64
+		Types, Labels         map[string]int64
+	}
+	python(t, "read.py", goldenDir, &got)
+	if got.Samples != 3 {
+		t.Errorf("the golden dataset: %+v", got)
+	}
+	source := photos(t, 50)
+	st, root := openDir(t)
+	mustPack(t, Folder{Root: source}, st, Options{BlockSize: 1024, BinSize: 9_000})
+	got.Types, got.Labels = nil, nil
+	python(t, "read.py", filepath.Join(root, "set"), &got)
+	sum, err := Inspect(context.Background(), st, "/set", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := make(map[string]int64)
+	for _, c := range sum.Classes {
+		labels[c.Name] = c.Samples
+	}
+	if got.Identity != sum.Identity || got.Samples != sum.Samples || got.Parts != sum.Samples ||
+		!maps.Equal(got.Types, sum.Media["image"].Types) || !maps.Equal(got.Labels, labels) {
+		t.Errorf("the reader says %+v, inspect says %+v", got, sum)
+	}
+}
+
+// TestTables: pyarrow, DuckDB and polars open the indexes and agree with Inspect, over the border
+// between two record batches too.
+func TestTables(t *testing.T) {
+	type view struct{ Samples, Bytes, Widest, Known int64 }
+	var got struct {
+		PyArrow, DuckDB, Polars view
+		Keys                    []string
+	}
+	source := t.TempDir()
+	n := binfmt.BatchRows + 10
+	var list strings.Builder
+	list.WriteString("path,i\n")
+	one, two := picture(t, 30, 20, 1, false), picture(t, 40, 20, 2, true)
+	put(t, source, "jpg", one)
+	put(t, source, "png", two)
+	put(t, source, "bad", append([]byte("\xff\xd8\xff"), 1, 2, 3)) // no size in its header
+	for i := range n {
+		// Three files under many names.
+		name := []string{"jpg", "png", "bad"}[i%3]
+		link := filepath.Join(source, fmt.Sprintf("%06d", i))
+		if err := os.Link(filepath.Join(source, name), link); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&list, "%06d,%d\n", i, i)
+	}
+	put(t, source, "list.csv", []byte(list.String()))
+	st, root := openDir(t)
+	mustPack(t, List{Path: filepath.Join(source, "list.csv")}, st, Options{})
+	python(t, "tables.py", filepath.Join(root, "set"), &got)
+	sum, err := Inspect(context.Background(), st, "/set", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := sum.Media["image"]
+	want := view{sum.Samples, int64(image.Bytes.Mean*float64(image.Bytes.Count) + 0.5), int64(image.Width.Max), image.Width.Count}
+	if got.PyArrow != want || got.DuckDB != want || got.Polars != want {
+		t.Errorf("pyarrow %+v, DuckDB %+v, polars %+v, inspect %+v", got.PyArrow, got.DuckDB, got.Polars, want)
+	}
+	if len(got.Keys) != n || !slices.IsSorted(got.Keys) || got.Keys[n-1] != fmt.Sprintf("%06d", n-1) {
+		t.Errorf("%d keys, the last %q", len(got.Keys), got.Keys[len(got.Keys)-1])
+	}
+}
