@@ -16,6 +16,7 @@ import (
 	"github.com/stepahead-io/stepahead/loader/proof"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
 
@@ -141,6 +142,9 @@ func (l *Loader) choose() error {
 			bad("fields: %q: the dataset has %v", name, fieldNames(l.data.manifest))
 		}
 	}
+	if err := l.nameThePlan(); err != nil {
+		return err
+	}
 	for name := range l.o.Plans {
 		if f, ok := l.data.manifest.Field(name); !ok || f.Kind != binfmt.Media {
 			bad("transform: %q is no media field: the dataset has %v", name, fieldNames(l.data.manifest))
@@ -167,6 +171,25 @@ func (l *Loader) choose() error {
 		l.fields = append(l.fields, field)
 	}
 	return errors.Join(errs...)
+}
+
+// nameThePlan finds the one media field that a plan without a name is for.
+func (l *Loader) nameThePlan() error {
+	plan := l.o.Plans[""]
+	if plan == nil {
+		return nil
+	}
+	var media []string
+	for _, f := range l.data.manifest.Fields {
+		if f.Kind == binfmt.Media && (len(l.o.Fields) == 0 || slices.Contains(l.o.Fields, f.Name)) {
+			media = append(media, f.Name)
+		}
+	}
+	if len(media) != 1 || len(l.o.Plans) != 1 {
+		return fmt.Errorf("transform: one plan for the media fields %v: give a plan for each, {field: plan}: %w", media, ErrField)
+	}
+	l.o.Plans = map[string]*transform.Plan{media[0]: plan}
+	return nil
 }
 
 func fieldNames(m *binfmt.Manifest) []string {

@@ -391,6 +391,7 @@ func TestOptionsAndFields(t *testing.T) {
 		{func(o *Options) { o.Plans = nil }, `media field "image" has no plan: give it one with transform=, or leave it out with fields=`},
 		{func(o *Options) { o.Fields = []string{"nope"} }, `fields: "nope": the dataset has [image (media) label (int64)`},
 		{func(o *Options) { o.Plans["label"] = o.Plans["image"] }, `"label" is no media field`},
+		{func(o *Options) { o.Plans[""] = o.Plans["image"] }, "one plan for the media fields [image]"},
 		{func(o *Options) { o.World, o.Rank = 3, 0 }, "3"},
 		{func(o *Options) { o.Rank = 2 }, "rank: 2: must be 0 to 0"},
 		{func(o *Options) { o.GlobalBatch = 41 }, "41"},
@@ -412,6 +413,10 @@ func TestOptionsAndFields(t *testing.T) {
 		}
 	}
 	o := k.options(t)
+	o.Plans = map[string]*transform.Plan{"": cropPlan(t)}
+	if take(t, mustOpen(t, o), 1)[0] == nil {
+		t.Fatal("a plan without a name gives nothing")
+	}
 	o.Plans, o.Fields, o.Runner = nil, []string{"caption", "label"}, nil
 	l := mustOpen(t, o) // no media: no worker is needed
 	b, err := l.Next(t.Context())

@@ -60,7 +60,8 @@ type Options struct {
 	// Open, because agents are not told of a start that never happens.
 	Resume *sampler.State
 
-	// Plans gives the plan of every media field that is delivered, by field name.
+	// Plans gives the plan of every media field that is delivered, by field name. A single plan under
+	// the empty name is for the one media field there is.
 	Plans map[string]*transform.Plan
 	// Fields are the names of the fields to deliver, in any order. Empty: all.
 	Fields []string
