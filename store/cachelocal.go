@@ -37,8 +37,9 @@ func (e *DigestError) Unwrap() error { return ErrCorrupt }
 // copied into cacheDir (made if missing, on a local disk), named by its digest; there it is verified on
 // every call, and copied anew if it is damaged. Any number of goroutines and processes may ask for the
 // same content at once: one copies, the others wait until it is done or their ctx ends. A killed copy
-// leaves one partial file, which the next one replaces. Content with another digest is a *DigestError
-// and is not kept.
+// leaves one partial file, which the next one replaces. If the content has another digest, it is read again
+// without each node that holds a part of it in turn, so that one bad node does no harm; if that does not help
+// it is a *DigestError, and nothing is kept.
 //
 // The file belongs to the cache: open or map it and do not write to it. It uses 4 MiB of memory.
 func CacheLocal(ctx context.Context, s Store, name string, digest [32]byte, cacheDir string) (path string, err error) {
@@ -113,19 +114,17 @@ func (c caching) tryCopy(ctx context.Context, partial *os.File) (done bool, err 
 }
 
 func (c caching) copy(ctx context.Context, partial *os.File) error {
-	if err := partial.Truncate(0); err != nil {
-		return err
-	}
 	f, err := c.s.Open(ctx, c.name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	if err := copyAll(ctx, io.MultiWriter(sum, partial), f); err != nil {
-		return err
+	err = c.fill(ctx, partial, f)
+	var wrong *DigestError
+	if errors.As(err, &wrong) {
+		err = c.fillFromOthers(ctx, partial, f, wrong)
 	}
-	if err := compare(c.name, sum, c.digest); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := partial.Sync(); err != nil {
@@ -135,6 +134,21 @@ func (c caching) copy(ctx context.Context, partial *os.File) error {
 		return err
 	}
 	return syncDir(filepath.Dir(c.final))
+}
+
+// fill writes the content of f over what partial holds, and compares digests.
+func (c caching) fill(ctx context.Context, partial *os.File, f File) error {
+	if err := partial.Truncate(0); err != nil {
+		return err
+	}
+	if _, err := partial.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if err := copyAll(ctx, io.MultiWriter(sum, partial), f); err != nil {
+		return err
+	}
+	return compare(c.name, sum, c.digest)
 }
 
 func copyAll(ctx context.Context, w io.Writer, f File) error {
