@@ -44,7 +44,7 @@ func NewClient(o ClientOptions) *Client {
 	c := &Client{
 		conns: peer.NewConns(peer.Options{
 			Token: o.Token, TLS: o.TLS, Dial: o.Dial,
-			Extra: []grpc.DialOption{experimental.WithBufferPool(&frames{})},
+			Extra: []grpc.DialOption{experimental.WithBufferPool(&frames{}), grpc.WithReadBufferSize(socketBuffer)},
 		}),
 		maxEntry: o.MaxEntry,
 		stall:    o.Stall,

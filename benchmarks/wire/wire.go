@@ -61,7 +61,7 @@ func ours(part []byte) (run, func(), error) {
 		return nil, nil, err
 	}
 	c := fetch.NewClient(fetch.ClientOptions{})
-	memory := make([]byte, 64<<20)
+	memory := make([]byte, 16<<20) // as much as two batches of 64 crops, used in turn
 	next := 0
 	alloc := func(_ int, _ bool, size int64) ([]byte, error) {
 		if next+int(size) > len(memory) {
