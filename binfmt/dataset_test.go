@@ -112,7 +112,7 @@ func TestDatasetConcurrent(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(1, uint64(g)))
-			for range 2000 {
+			for range 400 {
 				sample := rnd.Uint64N(bins * rows)
 				key, err := d.Key(context.Background(), sample)
 				if err != nil || key != fmt.Sprintf("class/%08d.jpg", sample%rows) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -158,16 +159,13 @@ func python(t *testing.T, script, folder string, result any) {
 	if _, err := os.Stat(exe); err != nil {
 		exe = "python3"
 	}
-	if out, err := exec.Command(exe, "-c", "import pyarrow, duckdb, polars").CombinedOutput(); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("no Python with pyarrow, duckdb and polars, and CI=true: %v: %s", err, out)
-		}
-		t.Skipf("SKIPPED: no Python with pyarrow, duckdb and polars (run make setup): %v", err)
-	}
 	cmd := exec.Command(exe, filepath.Join("../testdata", script), folder)
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
 	out, err := cmd.Output()
+	if err != nil && os.Getenv("CI") != "true" && (errors.Is(err, exec.ErrNotFound) || strings.Contains(errOut.String(), "ModuleNotFoundError")) {
+		t.Skipf("SKIPPED: no Python with pyarrow, duckdb and polars (run make setup): %v\n%s", err, errOut.String())
+	}
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", script, err, errOut.String())
 	}
@@ -207,6 +205,29 @@ func TestIndependentReader(t *testing.T) {
 	}
 }
 
+// putIndexOnly makes a dataset of n samples that has no data file, which Inspect does not read.
+func putIndexOnly(t *testing.T, root string, n int64) {
+	t.Helper()
+	b := &binPlan{Bin: binfmt.Bin{Samples: n, Bytes: 64 + 1000*n}}
+	for i := range n {
+		p := binfmt.Part{Extent: binfmt.Extent{Off: 64 + i, Len: i % 1000, CRC: uint32(i), HasCRC: true}, Type: "image/jpeg"}
+		if i%3 != 0 {
+			p.Width, p.Height = uint32(i%700+1), uint32(i%500+1)
+		}
+		b.items = append(b.items, item{Entry: Entry{Key: fmt.Sprintf("%06d.jpg", i)}, part: p})
+	}
+	l := &Listing{Fields: []binfmt.Field{{Name: "image", Kind: binfmt.Media}}}
+	if err := b.seal(0, l.Fields); err != nil {
+		t.Fatal(err)
+	}
+	var index bytes.Buffer
+	if err := b.writeIndex(&index, l.Fields); err != nil {
+		t.Fatal(err)
+	}
+	put(t, root, "set/"+b.IndexName(), index.Bytes())
+	put(t, root, "set/dataset.json", manifestOf(l, []*binPlan{b}).Canonical())
+}
+
 // TestTables: pyarrow, DuckDB and polars open the indexes and agree with Inspect, over the border
 // between two record batches too.
 func TestTables(t *testing.T) {
@@ -215,26 +236,9 @@ func TestTables(t *testing.T) {
 		PyArrow, DuckDB, Polars view
 		Keys                    []string
 	}
-	source := t.TempDir()
-	n := binfmt.BatchRows + 10
-	var list strings.Builder
-	list.WriteString("path,i\n")
-	one, two := picture(t, 30, 20, 1, false), picture(t, 40, 20, 2, true)
-	put(t, source, "jpg", one)
-	put(t, source, "png", two)
-	put(t, source, "bad", append([]byte("\xff\xd8\xff"), 1, 2, 3)) // no size in its header
-	for i := range n {
-		// Three files under many names.
-		name := []string{"jpg", "png", "bad"}[i%3]
-		link := filepath.Join(source, fmt.Sprintf("%06d", i))
-		if err := os.Link(filepath.Join(source, name), link); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&list, "%06d,%d\n", i, i)
-	}
-	put(t, source, "list.csv", []byte(list.String()))
+	const n = binfmt.BatchRows + 10
 	st, root := openDir(t)
-	mustPack(t, List{Path: filepath.Join(source, "list.csv")}, st, Options{})
+	putIndexOnly(t, root, n)
 	python(t, "tables.py", filepath.Join(root, "set"), &got)
 	sum, err := Inspect(context.Background(), st, "/set", "")
 	if err != nil {
@@ -245,7 +249,7 @@ func TestTables(t *testing.T) {
 	if got.PyArrow != want || got.DuckDB != want || got.Polars != want {
 		t.Errorf("pyarrow %+v, DuckDB %+v, polars %+v, inspect %+v", got.PyArrow, got.DuckDB, got.Polars, want)
 	}
-	if len(got.Keys) != n || !slices.IsSorted(got.Keys) || got.Keys[n-1] != fmt.Sprintf("%06d", n-1) {
+	if len(got.Keys) != n || !slices.IsSorted(got.Keys) || got.Keys[n-1] != fmt.Sprintf("%06d.jpg", n-1) {
 		t.Errorf("%d keys, the last %q", len(got.Keys), got.Keys[len(got.Keys)-1])
 	}
 }
