@@ -189,7 +189,6 @@ func (ev doneEvent) apply(p *planner, now time.Duration) {
 		return
 	}
 	p.costs.learn(&e.item, ev.cost)
-	p.unordered = true
 	p.shrink(e)
 	e.phase, e.readyAt = ready, now
 	if e.gone {

@@ -56,8 +56,8 @@ func (c costs) wall(it *item) time.Duration {
 
 // cpu predicts the CPU time of it; false until one of its kind was measured.
 func (c costs) cpu(it *item) (time.Duration, bool) {
-	known, ok := c[it.kind()]
-	return known.cpu, ok
+	known := c[it.kind()]
+	return known.cpu, known.cpu > 0
 }
 
 func blend(old, seen time.Duration) time.Duration {

@@ -329,3 +329,35 @@ func TestGateDoesNotFlap(t *testing.T) {
 		t.Errorf("%d turns under a load of 79 to 81 %%", turns)
 	}
 }
+
+// BenchmarkPlanner measures one event of a job with a full window: 16 steps of 1,000 entries, whose
+// preparations end one after the other.
+func BenchmarkPlanner(b *testing.B) {
+	p := newPlanner(limits{memory: 1 << 40, window: 16, workers: 8, queue: 1 << 20, jobs: 1, high: 0.8, low: 0.7})
+	p.plan(loadEvent{known: true}, 0)
+	p.plan(scheduleEvent{job: "a", run: "1", generation: 1, confidence: 1, ttl: time.Hour, stepTime: time.Second}, 0)
+	var next, step int64
+	fill := func() {
+		ev := resolvedEvent{job: "a", run: "1", generation: 1, step: next}
+		for i := range 1000 {
+			ev.items = append(ev.items, item{key: key{sample: uint64(next*1000) + uint64(i)}, in: 100, out: 1000})
+		}
+		next++
+		p.plan(ev, 0)
+	}
+	for range 16 {
+		fill()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(p.runs) == 0 {
+			b.StopTimer()
+			step++
+			p.plan(progressEvent{job: "a", run: "1", step: step}, time.Duration(step)*time.Second)
+			fill()
+			b.StartTimer()
+			continue
+		}
+		p.plan(doneEvent{id: p.runs[0].id, cost: cost{wall: time.Millisecond, cpu: time.Millisecond}}, time.Duration(step)*time.Second)
+	}
+}

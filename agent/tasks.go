@@ -78,18 +78,27 @@ func (s *tasks) open(ctx context.Context, st store.Store, dir string, identity [
 	if err != nil {
 		return nil, err
 	}
-	k := datasetKey{dir, identity}
+	if known := s.keep(d); known != nil { // another caller was faster
+		_ = d.close() // nothing was read from it
+		return known, nil
+	}
+	return d, nil
+}
+
+// keep makes a dataset that was just opened the one for all users, unless there is one, which it
+// returns with one more user.
+func (s *tasks) keep(d *dataset) *dataset {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.datasets[k]; known != nil { // another caller was faster
+	if known := s.datasets[d.id()]; known != nil {
 		known.users++
-		return known.dataset, d.close()
+		return known.dataset
 	}
 	if s.datasets == nil {
 		s.datasets = make(map[datasetKey]*shared)
 	}
-	s.datasets[k] = &shared{dataset: d, users: 1}
-	return d, nil
+	s.datasets[d.id()] = &shared{dataset: d, users: 1}
+	return nil
 }
 
 // use counts one more user of an open dataset; nil if it is not open.

@@ -111,8 +111,11 @@ func (s *sending) chunks(want uint32, head *fetchpb.Head, data []byte, l *lease)
 	}
 }
 
-// refuse answers every want with a reason alone.
+// refuse answers every want of a request that has not been checked with a reason alone.
 func (s *sending) refuse(r Reason) error {
+	if len(s.answered) > maxWants {
+		return fmt.Errorf("%w: %d wants: at most %d", errRequest, len(s.answered), maxWants)
+	}
 	for want := range s.answered {
 		if err := s.send(want, Payload{Reason: r}); err != nil {
 			return err

@@ -1,0 +1,111 @@
+// Command stepahead-agent runs beside a storage node: it prepares the samples that training jobs will
+// ask for, while the node has CPU to spare, and hands them out.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes of every program here.
+const (
+	exitOK          = 0
+	exitUsage       = 2
+	exitEnvironment = 3 // missing files, no permission, an address in use
+)
+
+// errUsage marks a mistake on the command line or in the configuration file.
+var errUsage = errors.New("usage")
+
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err}
+}
+
+// usageError is an error that matches errUsage and does not say so twice.
+type usageError struct{ error }
+
+func (e *usageError) Is(target error) bool { return target == errUsage }
+func (e *usageError) Unwrap() error        { return e.error }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, newRoot(), os.Args[1:]))
+}
+
+func run(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(root.ErrOrStderr(), "stepahead-agent:", err)
+	if errors.Is(err, errUsage) {
+		return exitUsage
+	}
+	return exitEnvironment
+}
+
+func newRoot() *cobra.Command {
+	var s settings
+	root := &cobra.Command{
+		Use:   "stepahead-agent --store URL --node NAME [flags]",
+		Short: "Prepare training samples on a storage node before they are asked for",
+		Long: `stepahead-agent prepares training samples on a storage node before they are asked for.
+
+It prints one line with the address it listens on, logs to standard error, and stops cleanly on
+SIGTERM or SIGINT. Every flag may also stand in the file that --config names, under the same name.`,
+		Args:          noArguments,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.complete(cmd.Flags()); err != nil {
+				return usage(err)
+			}
+			return serve(cmd.Context(), s, cmd.OutOrStdout())
+		},
+	}
+	s.flags(root.PersistentFlags())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddCommand(newConfig(&s))
+	return root
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(fmt.Errorf("%q is neither a flag nor a command: see %s --help", args[0], cmd.CommandPath()))
+	}
+	return nil
+}
+
+func newConfig(s *settings) *cobra.Command {
+	config := &cobra.Command{
+		Use:   "config",
+		Short: "Look at the configuration",
+		Args:  noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			return usage(errors.New("config: say what to do: print"))
+		},
+	}
+	config.AddCommand(&cobra.Command{
+		Use:   "print",
+		Short: "Print the configuration in effect as a file for --config",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.complete(cmd.Flags()); err != nil {
+				return usage(err)
+			}
+			return s.print(cmd.OutOrStdout(), cmd.Flags())
+		},
+	})
+	return config
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepahead-io/stepahead/agent"
+	"github.com/stepahead-io/stepahead/internal/auth"
+	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/transform/worker"
+)
+
+const (
+	// registryDir is the registry's place in a store.
+	registryDir = "/.stepahead/agents"
+	// overhead is what the agent may use beyond the shelf before it collects garbage harder: raw bytes
+	// on their way and indexes.
+	overhead = 512 << 20
+	// pageTime bounds one request for metrics or state.
+	pageTime = 10 * time.Second
+)
+
+// serve runs an agent until ctx ends.
+func serve(ctx context.Context, s settings, out io.Writer) error {
+	log, err := newLog(s.logLevel)
+	if err != nil {
+		return usage(err)
+	}
+	defer func() { _ = log.Sync() }() // standard error may not support it
+	st, _, err := dir.Open(s.store, dir.Options{Node: s.node})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	program, err := worker.Find(s.worker)
+	if err != nil {
+		return err
+	}
+	if s.workers == 0 {
+		s.workers = max(1, runtime.NumCPU()/2)
+	}
+	pool, err := worker.New(worker.Options{
+		Path: program, Workers: s.workers, Idle: true, Deadline: s.deadline,
+	})
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), workerMetrics{pool})
+	o, closeRegistry, err := options(s, st, pool, registry, log)
+	if err != nil {
+		return err
+	}
+	defer closeRegistry()
+	a, err := agent.New(o)
+	if err != nil {
+		return usage(err)
+	}
+	debug.SetMemoryLimit(int64(s.memory) + overhead)
+	return listen(ctx, a, s, registry, out)
+}
+
+// listen opens the addresses, says so in one line, and runs the agent.
+func listen(ctx context.Context, a *agent.Agent, s settings, registry *prometheus.Registry, out io.Writer) error {
+	lis, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	line := fmt.Sprintf("listening addr=%s node=%s", lis.Addr(), s.node)
+	if s.metrics != "" {
+		pages, err := net.Listen("tcp", s.metrics)
+		if err != nil {
+			return errors.Join(fmt.Errorf("--metrics: %w", err), lis.Close())
+		}
+		line += " metrics=" + pages.Addr().String()
+		group.Go(func() error { return servePages(ctx, pages, a, registry) })
+	}
+	group.Go(func() error { return a.Run(ctx, lis) })
+	_, err = fmt.Fprintln(out, line)
+	return errors.Join(err, group.Wait())
+}
+
+// servePages serves metrics and state until ctx ends.
+func servePages(ctx context.Context, lis net.Listener, a *agent.Agent, registry *prometheus.Registry) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("/", a.Handler())
+	srv := &http.Server{Handler: mux, ReadTimeout: pageTime, WriteTimeout: pageTime, MaxHeaderBytes: 1 << 16}
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	if err := srv.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("--metrics: %w", err)
+	}
+	return nil
+}
+
+// options turns the settings into the agent's. The function it returns closes what it opened.
+func options(s settings, st *dir.Store, pool *worker.Pool, registry *prometheus.Registry, log *zap.Logger) (agent.Options, func(), error) {
+	o := agent.Options{
+		Node: s.node, Store: st, Pool: pool, CacheDir: s.cache, Workers: s.workers,
+		Resolve: func(url string) (string, error) { return nameOf(st.Root(), url) },
+		Memory:  int64(s.memory), Window: s.window, Queue: s.queue, Egress: int64(s.egress), Jobs: s.jobs,
+		CPUHigh: s.high, CPULow: s.low, Dwell: s.dwell, TTL: s.ttl, Sample: min(s.sample, max(s.dwell, 10*time.Millisecond)),
+		Metrics: registry, Log: log, Registry: registryDir,
+	}
+	done := func() {}
+	var err error
+	if o.Keys, err = keyring(s.key, log); err != nil {
+		return o, done, err
+	}
+	if o.Load, err = loadOf(s, st, pool); err != nil {
+		return o, done, err
+	}
+	if o.CacheDir == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			base = os.TempDir()
+		}
+		o.CacheDir = filepath.Join(base, "stepahead")
+	}
+	switch s.registry {
+	case "":
+	case "none":
+		o.Registry = ""
+	default:
+		other, name, err := dir.Open(s.registry, dir.Options{})
+		if err != nil {
+			return o, done, fmt.Errorf("--registry: %w", err)
+		}
+		o.RegistryStore, o.Registry = other, name
+		done = func() { _ = other.Close() } // it only holds a descriptor
+	}
+	return o, done, nil
+}
+
+func keyring(file string, log *zap.Logger) (auth.Keyring, error) {
+	if file == "" {
+		log.Warn("no --key: everybody on this host may announce and fetch everything that this agent can read")
+		return auth.Insecure(), nil
+	}
+	return auth.LoadKeyring(file)
+}
+
+// loadOf returns the load signal. Simulated nodes share one /proc, so each has a scripted load.
+func loadOf(s settings, st *dir.Store, pool *worker.Pool) (agent.Load, error) {
+	series, err := parseLoad(s.load)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--load: %w", err))
+	}
+	simulated := len(st.Topology().Nodes) > 1
+	switch {
+	case series != nil:
+		return series, nil
+	case simulated && s.load == "real":
+		return nil, usage(errors.New("--load real: the store's nodes are simulated and share this machine's /proc: give a share such as 25%"))
+	case simulated:
+		return agent.Steady(0.25), nil
+	}
+	p := &agent.Proc{Workers: pool.CPU}
+	if s.datanodePID != "" {
+		p.DataNode = func() int { return readPID(s.datanodePID) }
+	}
+	return p, p.Check()
+}
+
+// readPID returns the process id in a file, 0 if there is none now.
+func readPID(file string) int {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil || pid < 0 {
+		return 0
+	}
+	return pid
+}
+
+// nameOf returns the name, in the store with this root, of the folder that a URL means.
+func nameOf(root, url string) (string, error) {
+	file := strings.TrimPrefix(url, "dir://")
+	if strings.Contains(file, "://") || !filepath.IsAbs(file) {
+		return "", fmt.Errorf("%q: not an absolute path or dir:///path: the agent runs in another folder than the trainer", url)
+	}
+	for _, pair := range [][2]string{{root, file}, {resolved(root), resolved(file)}} {
+		rel, err := filepath.Rel(pair[0], pair[1])
+		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			return path.Join("/", filepath.ToSlash(rel)), nil
+		}
+	}
+	return "", fmt.Errorf("%q is outside the store at %s", url, root)
+}
+
+// resolved follows symbolic links; the trainer may know the store under another path.
+func resolved(file string) string {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		return target
+	}
+	return file
+}
+
+func newLog(level string) (*zap.Logger, error) {
+	at, err := zap.ParseAtomicLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level: %w", err)
+	}
+	c := zap.NewProductionConfig()
+	c.Level, c.Sampling, c.DisableCaller = at, nil, true
+	c.OutputPaths = []string{"stderr"}
+	return c.Build()
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
+
+	"github.com/stepahead-io/stepahead/agent"
+	"github.com/stepahead-io/stepahead/internal/auth"
+)
+
+// maxConfig bounds a configuration file, in bytes.
+const maxConfig = 1 << 20
+
+// settings are the flags, which are the keys of the configuration file too.
+type settings struct {
+	config string
+
+	store, node, listen, metrics, registry, key, cache, worker, load, datanodePID, logLevel string
+
+	workers, window, queue, jobs int
+	memory, egress               size
+	high, low                    float64
+	dwell, ttl, sample, deadline time.Duration
+}
+
+func (s *settings) flags(f *pflag.FlagSet) {
+	s.memory = 1 << 30
+	f.StringVar(&s.config, "config", "", "YAML file with any of the other flags as keys; flags on the command line win")
+	f.StringVar(&s.store, "store", "", "store that holds the datasets: a path or dir:///path (required)")
+	f.StringVar(&s.node, "node", "", "name of this node in the store's locations (required)")
+	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "address to listen on; loopback only for now")
+	f.StringVar(&s.metrics, "metrics", "", "address of /metrics, /healthz, /jobs and /entries; loopback only for now; none if empty")
+	f.StringVar(&s.registry, "registry", "", "folder in which agents say where they are, or \"none\" (default: .stepahead/agents in the store)")
+	f.StringVar(&s.key, "key", "", "file with the keys that sign tokens; without it everybody on this host may ask for everything")
+	f.StringVar(&s.cache, "cache", "", "folder for copies of dataset indexes (default: a folder of this user's cache)")
+	f.StringVar(&s.worker, "worker", "", "worker program (default: stepahead-worker beside this program or on PATH)")
+	f.IntVar(&s.workers, "workers", 0, "worker processes, and preparations at once (default: half of the CPUs)")
+	f.StringVar(&s.load, "load", "", "load of others: \"real\", a share such as 25%, or shares that follow each other every second such as 25%,95%\n(default: 25% on a simulated node, else real)")
+	f.StringVar(&s.datanodePID, "datanode-pid", "", "file with the DataNode's process id, whose run delay is watched")
+	f.Var(&s.memory, "memory", "size of the shelf: tensors that are ready or being made")
+	f.IntVar(&s.window, "window", 16, "steps to prepare ahead of what is fetched")
+	f.IntVar(&s.queue, "queue", 4096, "preparations that may hold memory without being ready")
+	f.IntVar(&s.jobs, "jobs", 64, "jobs at once")
+	f.Var(&s.egress, "egress", "bytes of tensors to prepare a second at most; 0: no limit")
+	f.Float64Var(&s.high, "cpu-high", 0.80, "share of the CPUs used by others at which nothing new starts")
+	f.Float64Var(&s.low, "cpu-low", 0.70, "share below which work starts again")
+	f.DurationVar(&s.dwell, "dwell", 10*time.Second, "how long it must have been below")
+	f.DurationVar(&s.sample, "sample", time.Second, "interval between two samples of the load")
+	f.DurationVar(&s.ttl, "ttl", 10*time.Minute, "how long a job's tensors stay without a sign of life")
+	f.DurationVar(&s.deadline, "deadline", time.Minute, "time of one preparation before its worker is killed")
+	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+}
+
+// complete takes the configuration file for what the command line did not give, and checks all.
+func (s *settings) complete(f *pflag.FlagSet) error {
+	if s.config != "" {
+		if err := s.read(f); err != nil {
+			return err
+		}
+	}
+	return s.validate()
+}
+
+// read sets the flags that the file names and the command line does not.
+func (s *settings) read(f *pflag.FlagSet) error {
+	info, err := os.Stat(s.config)
+	if err == nil && info.Size() > maxConfig {
+		err = fmt.Errorf("%s: %d bytes are more than %d", s.config, info.Size(), maxConfig)
+	}
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	data, err := os.ReadFile(s.config)
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	var keys yaml.MapSlice
+	if err := yaml.Unmarshal(data, &keys); err != nil {
+		return fmt.Errorf("--config %s: %w", s.config, err)
+	}
+	var errs []error
+	for _, k := range keys {
+		if err := setFlag(f, fmt.Sprint(k.Key), k.Value); err != nil {
+			errs = append(errs, fmt.Errorf("--config %s: %w", s.config, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func setFlag(f *pflag.FlagSet, name string, value any) error {
+	flag := f.Lookup(name)
+	if flag == nil || name == "config" || name == "help" {
+		return fmt.Errorf("unknown key %q: the keys are the flags that --help lists", name)
+	}
+	if flag.Changed {
+		return nil
+	}
+	switch value.(type) {
+	case string, bool, int, int64, uint64, float64:
+	default:
+		return fmt.Errorf("key %s: give one value, not %T", name, value)
+	}
+	if err := flag.Value.Set(fmt.Sprint(value)); err != nil {
+		return fmt.Errorf("key %s: %w", name, err)
+	}
+	return nil
+}
+
+// print writes the configuration in effect as YAML.
+func (s *settings) print(w io.Writer, f *pflag.FlagSet) error {
+	var keys yaml.MapSlice
+	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Name != "config" && flag.Name != "help" {
+			keys = append(keys, yaml.MapItem{Key: flag.Name, Value: flag.Value.String()})
+		}
+	})
+	data, err := yaml.Marshal(keys)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+func (s *settings) validate() error {
+	var errs []error
+	if s.store == "" {
+		errs = append(errs, errors.New("--store is missing: give the path or URL of the store"))
+	}
+	if s.node == "" {
+		errs = append(errs, errors.New("--node is missing: give the name that the store's locations use"))
+	}
+	for name, addr := range map[string]string{"listen": s.listen, "metrics": s.metrics} {
+		if addr == "" && name == "metrics" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", name, err))
+		} else if !auth.Loopback(addr) {
+			errs = append(errs, fmt.Errorf("--%s %s: not a loopback address: without TLS this version serves this host only; use 127.0.0.1", name, addr))
+		}
+	}
+	if s.workers < 0 || s.deadline < 0 {
+		errs = append(errs, errors.New("--workers and --deadline must not be negative"))
+	}
+	if _, err := parseLoad(s.load); err != nil {
+		errs = append(errs, fmt.Errorf("--load: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// parseLoad reads a scripted load; nil for "real" and for the default.
+func parseLoad(text string) (*agent.Series, error) {
+	if text == "" || text == "real" {
+		return nil, nil
+	}
+	series := &agent.Series{Period: time.Second}
+	for _, word := range strings.Split(text, ",") {
+		number, ok := strings.CutSuffix(strings.TrimSpace(word), "%")
+		share, err := strconv.ParseFloat(number, 64)
+		if !ok || err != nil || !(share >= 0 && share <= 100) {
+			return nil, fmt.Errorf("%q: give \"real\" or shares from 0%% to 100%%, separated by commas", word)
+		}
+		series.Samples = append(series.Samples, agent.LoadSample{CPU: share / 100})
+	}
+	return series, nil
+}
+
+// size is a number of bytes with an optional unit.
+type size int64
+
+var units = []struct {
+	suffix string
+	bytes  int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
+
+// Set implements pflag.Value.
+func (s *size) Set(text string) error {
+	number, unit := text, int64(1)
+	for _, u := range units {
+		if n, ok := strings.CutSuffix(text, u.suffix); ok {
+			number, unit = n, u.bytes
+		}
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+	if err != nil || n < 0 || n > (1<<62)/unit {
+		return fmt.Errorf("%q is not a size: write bytes, or a number with KiB, MiB, GiB or TiB", text)
+	}
+	*s = size(n * unit)
+	return nil
+}
+
+// String implements pflag.Value.
+func (s *size) String() string {
+	for i := len(units) - 1; i >= 0; i-- {
+		if u := units[i]; *s != 0 && int64(*s)%u.bytes == 0 {
+			return fmt.Sprintf("%d%s", int64(*s)/u.bytes, u.suffix)
+		}
+	}
+	return strconv.FormatInt(int64(*s), 10)
+}
+
+// Type implements pflag.Value.
+func (s *size) Type() string { return "size" }
