@@ -26,7 +26,12 @@ import (
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		removeWorker()
+		os.Exit(code)
+	}))
+}
 
 // kitFields are the fields of the datasets that tests make.
 var kitFields = []binfmt.Field{

@@ -79,6 +79,7 @@ type Loader struct {
 	waited  split
 
 	pos   atomic.Int64 // the next step to deliver
+	waits atomic.Bool  // a caller waits in Next
 	mu    sync.Mutex
 	stats Stats
 }
@@ -323,6 +324,7 @@ func (l *Loader) Stats() Stats {
 		s.WorkerCPU = l.runner.CPU().Seconds()
 	}
 	s.Batches, s.MappedBytes = l.slabs.usage()
+	s.Waiting = l.waits.Load()
 	return s
 }
 

@@ -67,16 +67,8 @@ func (l *Loader) next(ctx context.Context) (*Batch, error) {
 	if !l.waiting {
 		l.waiting, l.waitAt, l.waited = true, l.now(), s.clock.read()
 	}
-	select {
-	case <-s.ready:
-	default:
-		select {
-		case <-s.ready:
-		case <-l.closed:
-			return nil, ErrClosed
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if err := l.await(ctx, s); err != nil {
+		return nil, err
 	}
 	if s.err != nil {
 		l.waiting = false
@@ -84,6 +76,25 @@ func (l *Loader) next(ctx context.Context) (*Batch, error) {
 		return nil, s.err
 	}
 	return l.deliver(step, s)
+}
+
+// await returns when a step is built, or why it is not waited for.
+func (l *Loader) await(ctx context.Context, s *slot) error {
+	l.waits.Store(true)
+	defer l.waits.Store(false)
+	select {
+	case <-s.ready: // before a context that has ended
+		return nil
+	default:
+	}
+	select {
+	case <-s.ready:
+		return nil
+	case <-l.closed:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // deliver hands a step over: from here on it counts.

@@ -73,6 +73,8 @@ type Stats struct {
 	// differed.
 	Canaries         int64 `json:"canaries"`
 	CanaryMismatches int64 `json:"canary_mismatches"`
+	// Waiting: a caller waits in Next at this moment.
+	Waiting bool `json:"waiting"`
 	// MappedBytes is the batch memory mapped now, Batches the batches in use or being built.
 	MappedBytes int64 `json:"mapped_bytes"`
 	Batches     int   `json:"batches"`
