@@ -13,9 +13,6 @@ func (o Resize) size(w, h int) (int, int, error) {
 	if len(o.Size) == 2 {
 		return o.Size[1], o.Size[0], nil
 	}
-	if w <= 0 || h <= 0 {
-		return 0, 0, nil
-	}
 	short, long := min(w, h), max(w, h)
 	// torchvision writes int(size * long / short) in floating point. Both factors are below 2^31, so the
 	// quotient's distance to the next whole number is never lost, and whole-number division is the same.

@@ -71,14 +71,14 @@ func readNormalize(p *params) Op {
 			p.fail("std", "is zero, and nothing can be divided by it")
 		}
 	}
-	if _, given := p.left["scale"]; given {
+	if p.given("scale") {
 		n.Scale = p.choice("scale", "divide", "multiply", "none")
 	}
 	return n
 }
 
 func readToDtype(p *params) Op {
-	if _, given := p.left["dtype"]; !given {
+	if !p.given("dtype") {
 		p.fail("dtype", "is missing; use float32, float16, bfloat16 or uint8")
 	}
 	dtype := p.choice("dtype", string(Float32), string(Float16), string(BFloat16), string(Uint8))

@@ -31,6 +31,15 @@ func (p *params) take(key string) (any, bool) {
 	return v, ok && v != nil
 }
 
+// given reports whether a parameter is there to be taken.
+func (p *params) given(key string) bool {
+	if p.left[key] == nil {
+		delete(p.left, key)
+	}
+	_, ok := p.left[key]
+	return ok
+}
+
 func (p *params) finish() error {
 	if p.err != nil || len(p.left) == 0 {
 		return p.err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // planFormat is the version of plan JSON. A parameter that a later version adds is left out of the canonical
@@ -91,10 +92,7 @@ func readEntry(i int, v any) (Op, error) {
 		return nil, planError(where, `op: is missing; name the operator, as in {"op": "DecodeImage"}`)
 	}
 	delete(m, "op")
-	p.where += " " + show(name)
-	if len(name) < 40 && strconv.Quote(name) == `"`+name+`"` {
-		p.where = where + " " + name
-	}
+	p.where += " " + strings.Trim(show(name), `"`)
 	return readOp(name, p)
 }
 
@@ -167,14 +165,13 @@ func (p *Plan) Fixed() (TensorSpec, bool) {
 		case RandomResizedCrop:
 			h, w = o.Height, o.Width
 		case Resize:
-			nw, nh, err := o.size(w, h)
 			if len(o.Size) == 1 && w == 0 {
 				continue
 			}
-			if err != nil {
+			var err error
+			if w, h, err = o.size(w, h); err != nil {
 				return TensorSpec{}, false
 			}
-			w, h = nw, nh
 		}
 	}
 	if w == 0 {
@@ -196,8 +193,8 @@ func (p *Plan) Output(width, height int, key Key) (TensorSpec, error) {
 // dtype returns the element type that the tail ends with.
 func (p *Plan) dtype() Dtype {
 	dtype := Uint8
-	for i, op := range p.ops[p.cut:] {
-		_, dtype, _ = op.(tailOp).settle(place(i, op), dtype)
+	for _, op := range p.ops[p.cut:] {
+		_, dtype, _ = op.(tailOp).settle("", dtype)
 	}
 	return dtype
 }

@@ -34,7 +34,7 @@ func TestCanonicalFormFillsInDefaults(t *testing.T) {
 		`{"op":"DecodeImage"},{"op":"Resize","size":[256]},{"op":"CenterCrop","size":[224]},{"op":"ToDtype","dtype":"bfloat16"}`: `{"ops":[{"mode":"RGB","op":"DecodeImage","orientation":"stored"},` +
 			`{"antialias":true,"interpolation":"bilinear","max_size":null,"op":"Resize","size":256,"version":2},` +
 			`{"op":"CenterCrop","size":[224,224]},{"dtype":"bfloat16","op":"ToDtype","scale":false}],"plan":1}`,
-		`{"op":"DecodeImage","mode":null},{"op":"RandomHorizontalFlip","p":-0.0},{"op":"Normalize","mean":[1e-7],"std":[1e21]}`: `{"ops":[{"mode":"RGB","op":"DecodeImage","orientation":"stored"},` +
+		`{"op":"DecodeImage","mode":null},{"op":"RandomHorizontalFlip","p":-0.0},{"op":"Normalize","mean":[1e-7],"std":[1e21],"scale":null}`: `{"ops":[{"mode":"RGB","op":"DecodeImage","orientation":"stored"},` +
 			`{"op":"RandomHorizontalFlip","p":0},{"mean":[1e-7],"op":"Normalize","scale":"divide","std":[1e+21]}],"plan":1}`,
 	} {
 		p := mustParse(t, ops)
@@ -113,6 +113,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		decode + `,{"op":"Normalize","mean":[1e39],"std":[1]}`:                                                  "mean",
 		decode + `,{"op":"Normalize","mean":[0],"std":[1],"scale":"half"}`:                                      "scale divide, multiply, none",
 		decode + `,{"op":"ToDtype"}`:                                                                            "dtype missing",
+		decode + `,{"op":"ToDtype","dtype":null}`:                                                               "dtype missing",
 		decode + `,{"op":"ToDtype","dtype":"float64"}`:                                                          "dtype float64",
 		decode + `,{"op":"ToDtype","dtype":"float32"},{"op":"ToDtype","dtype":"uint8"}`:                         "ops[2] ToDtype dtype uint8",
 		decode + `,{"op":"ToDtype","dtype":"float32"},{"op":"Normalize","mean":[0],"std":[1],"scale":"divide"}`: "ops[2] Normalize scale",
