@@ -42,6 +42,8 @@ const (
 	// idleTimeout closes a connection that nothing uses, so that the addresses of agents that are gone
 	// for good are not dialled for ever.
 	idleTimeout = 5 * time.Minute
+	// maxStreams bounds the calls that one connection has running; a client waits with the others.
+	maxStreams = 1024
 )
 
 // reconnect is quick because a restarted agent is worth having back, and a fetch in between fails at
@@ -145,13 +147,14 @@ func (c *Conns) security(addr string) ([]grpc.DialOption, error) {
 	return opts, nil
 }
 
-// ServerOptions returns the server's half of the keep-alive. Clients that vanish without a word are
-// noticed and their goroutines end.
+// ServerOptions returns the server's half of the keep-alive, by which clients that vanish without a word are
+// noticed and their goroutines end, and bounds on what one connection may ask for.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: serverPing, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(connectTimeout),
+		grpc.MaxConcurrentStreams(maxStreams),
 	}
 }
 
