@@ -77,6 +77,7 @@ SIGTERM or SIGINT. Every flag may also stand in the file that --config names, un
 	s.flags(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(newConfig(&s))
+	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }
 
