@@ -30,8 +30,7 @@ func Register(srv grpc.ServiceRegistrar, node string, h Handler, keys auth.Keyri
 // ServerOptions returns what a gRPC server needs to serve fetches: the codec, which treats all other
 // messages as the default codec does, and keep-alive settings that agree with the client's.
 func ServerOptions() []grpc.ServerOption {
-	return append(peer.ServerOptions(), grpc.ForceServerCodecV2(newCodec()),
-		grpc.WriteBufferSize(socketBuffer), grpc.SharedWriteBuffer(true))
+	return append(peer.ServerOptions(), grpc.ForceServerCodecV2(newCodec()), grpc.WriteBufferSize(socketBuffer))
 }
 
 type server struct {
