@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 
 def ours(binary: str, folder: str, boxes: str) -> dict[str, float]:
@@ -22,7 +24,7 @@ def ours(binary: str, folder: str, boxes: str) -> dict[str, float]:
     return {m[1]: float(m[2]) for m in re.finditer(r"^Benchmark(\w+)\S*\s.*?([\d.]+) cpu-ms/image", out, re.M)}
 
 
-def torchvision_run(boxes: str):
+def torchvision_run(boxes: str) -> Callable[[], float]:
     import torch
     import torchvision
     from torchvision.io import ImageReadMode, decode_jpeg
@@ -30,18 +32,19 @@ def torchvision_run(boxes: str):
     from torchvision.transforms.v2 import functional as F
 
     torch.set_num_threads(1)
-    rows = [line.rsplit(" ", 4) for line in open(boxes)]
-    work = [(torch.frombuffer(bytearray(open(p, "rb").read()), dtype=torch.uint8), *map(int, box)) for p, *box in rows]
+    rows = [line.rsplit(" ", 4) for line in Path(boxes).read_text().splitlines()]
+    files = [torch.frombuffer(bytearray(Path(row[0]).read_bytes()), dtype=torch.uint8) for row in rows]
+    work = [(data, *map(int, row[1:])) for data, row in zip(files, rows, strict=True)]
 
-    def once(limit: int = len(work)) -> float:
+    def once() -> float:
         start = time.process_time()
-        for data, x, y, w, h in work[:limit]:
+        for data, x, y, w, h in work:
             im = decode_jpeg(data, mode=ImageReadMode.RGB)
             F.resized_crop(im, y, x, h, w, [224, 224], interpolation=InterpolationMode.BILINEAR, antialias=True)
-        return 1000 * (time.process_time() - start) / limit
+        return 1000 * (time.process_time() - start) / len(work)
 
     print("torchvision", torchvision.__version__, len(work), "images")
-    once(8)
+    once()
     return once
 
 
@@ -54,17 +57,17 @@ def main() -> None:
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
     boxes = os.path.join(tempfile.mkdtemp(), "boxes")
     ours(binary, folder, boxes)
-    peer = torchvision_run(boxes)
+    torchvision = torchvision_run(boxes)
     table: dict[str, list[float]] = {}
     for _ in range(rounds):
-        row = {**ours(binary, folder, boxes), "torchvision": peer()}
+        row = {**ours(binary, folder, boxes), "torchvision": torchvision()}
         for name, value in row.items():
             table.setdefault(name, []).append(value)
     for name, values in table.items():
         print(f"{name:20s} CPU ms/image {summary(values)}")
-    whole = table["RandomResizedCrop"]
-    print("speed against torchvision", summary([b / a for a, b in zip(whole, table["torchvision"])]), "(bar: >= 1.55)")
-    print("CPU against region only  ", summary([a / b for a, b in zip(whole, table["RegionOnly"])]), "(bar: <= 1.25)")
+    rows = list(zip(table["RandomResizedCrop"], table["torchvision"], table["RegionOnly"], strict=True))
+    print("speed against torchvision", summary([peer / own for own, peer, _ in rows]), "(bar: >= 1.55)")
+    print("CPU against region only  ", summary([own / floor for own, _, floor in rows]), "(bar: <= 1.25)")
 
 
 main()

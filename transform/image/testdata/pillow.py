@@ -13,9 +13,12 @@ import json
 import random
 import struct
 import sys
+from typing import Any
 
 import PIL
 from PIL import Image
+
+Case = dict[str, Any]
 
 
 def noise(seed: int, n: int) -> bytes:
@@ -23,14 +26,14 @@ def noise(seed: int, n: int) -> bytes:
     return b"".join(blocks)[:n]
 
 
-def picture(case: dict) -> Image.Image:
+def picture(case: Case) -> Image.Image:
     if "file" in case:
         return Image.open(case["file"]).convert("RGB")
     w, h = case["width"], case["height"]
     return Image.frombytes("RGB", (w, h), noise(case["seed"], w * h * 3))
 
 
-def apply(im: Image.Image, step: dict) -> Image.Image:
+def apply(im: Image.Image, step: Case) -> Image.Image:
     if step["kind"] == "crop":
         x, y, w, h = step["box"]
         return im.crop((x, y, x + w, y + h))
@@ -42,14 +45,14 @@ def apply(im: Image.Image, step: dict) -> Image.Image:
     return im.resize(size, Image.Resampling.BILINEAR)
 
 
-def digest(case: dict) -> str:
+def digest(case: Case) -> str:
     im = picture(case)
     for step in case["steps"]:
         im = apply(im, step)
     return hashlib.sha256(im.tobytes()).hexdigest()
 
 
-def cases() -> list[dict]:
+def cases() -> list[Case]:
     rng = random.Random(20261)
     out = []
     shapes = [
@@ -62,7 +65,7 @@ def cases() -> list[dict]:
         (375, 500, 224, 224),
         (333, 21, 224, 224),
     ]
-    shapes += [tuple(rng.randint(1, 300) for _ in range(4)) for _ in range(40)]
+    shapes += [(rng.randint(1, 300), rng.randint(1, 300), rng.randint(1, 300), rng.randint(1, 300)) for _ in range(40)]
     shapes += [(rng.randint(1, 40), rng.randint(200, 400), rng.randint(1, 40), rng.randint(1, 60)) for _ in range(12)]
     for i, (w, h, to_w, to_h) in enumerate(shapes):
         for version in (1, 2):
