@@ -32,18 +32,18 @@ type links struct {
 	hints *hints.Client
 }
 
-func newLinks(o Options, token string, maxEntry int64) links {
+func newLinks(o Options, token string) links {
 	return links{
-		fetch: fetch.NewClient(fetch.ClientOptions{Token: token, TLS: o.TLS, Dial: o.Dial, MaxEntry: maxEntry}),
+		fetch: fetch.NewClient(fetch.ClientOptions{Token: token, TLS: o.TLS, Dial: o.Dial}),
 		hints: hints.NewClient(hints.ClientOptions{Token: token, TLS: o.TLS, Dial: o.Dial}),
 	}
 }
 
-func newAgents(o Options, maxEntry int64) *agents {
+func newAgents(o Options) *agents {
 	return &agents{
 		wanted: len(o.Agents) > 0,
 		now:    o.testing.now, first: o.testing.backOff, log: o.Log, wake: make(chan struct{}, 1),
-		trusted: newLinks(o, o.Token, maxEntry), others: newLinks(o, "", maxEntry),
+		trusted: newLinks(o, o.Token), others: newLinks(o, ""),
 	}
 }
 

@@ -3,10 +3,9 @@ package loader
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
-	"github.com/stepahead-io/stepahead/hints"
-	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
 // warm waits until every agent knows the schedule.
@@ -50,6 +49,9 @@ func TestPreparedTensorsGiveTheSameBatches(t *testing.T) {
 		if s.LeadSeconds < 0.0049 || s.LeadSeconds > 0.0051 || s.AgentCPU < 0.047 {
 			t.Fatalf("lead %v, agents' CPU %v", s.LeadSeconds, s.AgentCPU)
 		}
+		if s.Ledger.Hits != 48 || s.Ledger.Misses != 0 || s.Ledger.Nodes["dn1"].Hits != uint64(s.ByNode["dn1"]["prepared"]) {
+			t.Fatalf("ledger: %+v", s.Ledger)
+		}
 		for _, n := range kitNodes {
 			if s.ByNode[n]["prepared"] == 0 {
 				t.Fatalf("node %s prepared nothing: %v", n, s.ByNode)
@@ -71,7 +73,11 @@ func TestEveryConduct(t *testing.T) {
 	for _, how := range conducts {
 		t.Run(string(how), func(t *testing.T) {
 			c := newCluster(t, k, kitNodes...)
-			l := mustOpen(t, c.options(t))
+			o := c.options(t)
+			if how == hanging {
+				o.testing.minWait, o.FetchDeadline = 5*time.Millisecond, 5*time.Millisecond
+			}
+			l := mustOpen(t, o)
 			c.warm2(t, how)
 			if got := contents(t, l, 12); got != want {
 				t.Fatal("other bytes than without agents")
@@ -252,9 +258,3 @@ func TestNoAgents(t *testing.T) {
 		t.Fatalf("local %d, reasons %v", s.Local, s.ByReason)
 	}
 }
-
-var (
-	_ fetch.Handler = (*fakeAgent)(nil)
-	_ hints.Handler = (*fakeAgent)(nil)
-	_               = auth.Insecure
-)

@@ -2,8 +2,10 @@ package loader
 
 import (
 	"sync/atomic"
+	"time"
 	"unsafe"
 
+	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/sampler"
 )
 
@@ -18,9 +20,17 @@ type Batch struct {
 	// Stats says what this step cost.
 	Stats StepStats
 
-	records []byte // proof records, ready to be written
+	records []byte   // proof records, ready to be written
+	origins []origin // of the parts that an agent owns, for the ledger
 	release func()
 	done    atomic.Bool
+}
+
+// origin is how a part that agents might have prepared was obtained.
+type origin struct {
+	node   string
+	reason fetch.Reason // "" for a prepared one
+	lead   time.Duration
 }
 
 // Release gives the batch's memory back. Until then it is never reused, whatever the Loader does,

@@ -310,7 +310,7 @@ func (b *build) finish() (*Batch, error) {
 	if b.l.records != nil {
 		batch.records = b.record()
 	}
-	b.count(&batch.Stats)
+	b.count(batch)
 	if b.scratch != nil {
 		b.l.slabs.put(b.scratch)
 	}
@@ -320,33 +320,32 @@ func (b *build) finish() (*Batch, error) {
 }
 
 // count fills in how the parts were obtained.
-func (b *build) count(s *StepStats) {
-	s.Step, s.Epoch = b.step, b.l.sampler.Epoch(b.step)
-	s.ByReason = map[string]int{}
-	var lead, cpu time.Duration
+func (b *build) count(batch *Batch) {
+	s := &batch.Stats
+	s.Step, s.Epoch, s.ByReason = batch.Step, batch.Epoch, map[string]int{}
 	for _, n := range b.attempts {
 		if n > 0 {
 			s.Substituted++
 		}
 	}
+	var lead, cpu time.Duration
 	for _, e := range b.entries {
 		switch e.source {
 		case fromAgent:
 			s.Prepared++
 			lead, cpu = lead+e.lead, cpu+e.cpu
-			addNode(&s.ByNode, e.peer.Name, "prepared", 1)
-			continue
 		case fromAgentRaw:
 			s.Raw++
 		default:
 			s.Local++
 		}
-		if e.reason == "" {
-			continue
-		}
-		s.ByReason[string(e.reason)]++
+		o := origin{reason: e.reason, lead: e.lead}
 		if e.peer != nil {
-			addNode(&s.ByNode, e.peer.Name, string(e.reason), 1)
+			o.node = e.peer.Name
+		}
+		if e.source == fromAgent || e.reason != "" {
+			batch.origins = append(batch.origins, o)
+			s.note(o)
 		}
 	}
 	if s.Prepared > 0 {

@@ -2,17 +2,18 @@ package loader
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
@@ -131,7 +132,7 @@ func (c *cluster) options(t testing.TB) Options {
 		o.Agents = append(o.Agents, a.node+"="+a.addr)
 	}
 	o.testing.backOff = time.Millisecond
-	o.FetchDeadline = 30 * time.Millisecond // clamped to the least wait
+	o.testing.minWait = 10 * time.Second // agents that answer are never too late, however busy the machine
 	return o
 }
 
@@ -150,7 +151,7 @@ func (a *fakeAgent) set(c conduct) {
 	a.conduct = c
 }
 
-func (a *fakeAgent) noteLocked(ctx context.Context) {
+func (a *fakeAgent) noteLocked() {
 	close(a.seen)
 	a.seen = make(chan struct{})
 }
@@ -178,7 +179,7 @@ func (a *fakeAgent) await(t testing.TB, what string, ok func() bool) {
 func (a *fakeAgent) Announce(ctx context.Context, h hints.Hint, _ auth.Claims) (hints.Reply, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	defer a.noteLocked(ctx)
+	defer a.noteLocked()
 	a.hints = append(a.hints, h)
 	if a.conduct == strange {
 		return hints.Refuse(hints.ReasonIdentity, "another dataset"), nil
@@ -198,8 +199,10 @@ func (a *fakeAgent) Announce(ctx context.Context, h hints.Hint, _ auth.Claims) (
 func (a *fakeAgent) Fetch(ctx context.Context, _ auth.Claims, req *fetch.Request, send func(int, fetch.Payload) error) error {
 	a.mu.Lock()
 	a.fetches = append(a.fetches, req)
+	md, _ := metadata.FromIncomingContext(ctx)
+	a.tokens = append(a.tokens, strings.Join(md.Get("authorization"), ","))
 	how, s := a.conduct, a.schedule
-	a.noteLocked(ctx)
+	a.noteLocked()
 	a.mu.Unlock()
 	if how == hanging {
 		select {
@@ -297,5 +300,3 @@ func (a *fakeAgent) prepare(how conduct, s *hints.Schedule, w fetch.Want, raw fe
 	}
 	return p
 }
-
-func hexOf(b [32]byte) string { return hex.EncodeToString(b[:]) }

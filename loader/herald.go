@@ -105,11 +105,22 @@ func (h *herald) list(ctx context.Context) {
 	a.mu.Unlock()
 	if changed {
 		a.log.Info("agents", zap.Int("count", len(list)))
+		h.warnOfToken(list)
 	}
 	if len(list) == 0 && !h.empty {
 		a.log.Info("no agents found: everything is made here", zap.String("registry", h.finder.dir))
 	}
 	h.empty = len(list) == 0
+}
+
+// warnOfToken says that a token is kept back, since the agents will refuse without it.
+func (h *herald) warnOfToken(list []peer) {
+	for _, p := range list {
+		if h.l.o.Token != "" && !p.trusted {
+			h.l.o.Log.Warn("the token is not sent to this agent: its registry file is not known to belong to the store's owner: give its address in agents=",
+				zap.String("node", p.Name), zap.String("addr", p.Addr))
+		}
+	}
 }
 
 // announce sends what is due and returns when it was answered.

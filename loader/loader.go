@@ -78,10 +78,11 @@ type Loader struct {
 	left    bool
 	waited  split
 
-	pos   atomic.Int64 // the next step to deliver
-	waits atomic.Bool  // a caller waits in Next
-	mu    sync.Mutex
-	stats Stats
+	pos    atomic.Int64 // the next step to deliver
+	waits  atomic.Bool  // a caller waits in Next
+	mu     sync.Mutex
+	stats  Stats
+	ledger hints.Ledger
 }
 
 // Open opens the dataset and starts what works ahead. ctx bounds the opening only; the Loader owns
@@ -240,7 +241,7 @@ func (l *Loader) attach() (err error) {
 			return err
 		}
 	}
-	l.agents = newAgents(l.o, l.maxPart)
+	l.agents = newAgents(l.o)
 	l.places = newPlaces(l.now, func(ctx context.Context, bin int) ([]store.Replica, error) {
 		b := l.data.manifest.Bins[bin]
 		return l.o.Store.Locate(ctx, l.data.name(b.DataName()), 0, b.Bytes)
@@ -323,7 +324,8 @@ func (l *Loader) Stats() Stats {
 	if l.runner != nil {
 		s.WorkerCPU = l.runner.CPU().Seconds()
 	}
-	s.Batches, s.MappedBytes = l.slabs.usage()
+	s.Mappings, s.MappedBytes = l.slabs.usage()
+	s.Ledger = l.ledger.Snapshot()
 	s.Waiting = l.waits.Load()
 	return s
 }

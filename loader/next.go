@@ -114,6 +114,7 @@ func (l *Loader) deliver(step int64, s *slot) (*Batch, error) {
 	l.waiting, l.left, l.leftAt = false, true, now
 	l.atEnd = l.sampler.Epoch(step+1) != l.sampler.Epoch(step)
 	l.count(func(t *Stats) { t.add(b.Stats, len(b.Samples)) })
+	post(&l.ledger, b.origins)
 	l.fill()
 	if l.agents.wanted {
 		l.agents.poke()

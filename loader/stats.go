@@ -3,6 +3,7 @@ package loader
 import (
 	"maps"
 
+	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/sampler"
 )
 
@@ -75,9 +76,13 @@ type Stats struct {
 	CanaryMismatches int64 `json:"canary_mismatches"`
 	// Waiting: a caller waits in Next at this moment.
 	Waiting bool `json:"waiting"`
-	// MappedBytes is the batch memory mapped now, Batches the batches in use or being built.
+	// MappedBytes is the batch memory mapped now. Mappings counts the pieces of it in use: batches, and
+	// work space of those that are being built.
 	MappedBytes int64 `json:"mapped_bytes"`
-	Batches     int   `json:"batches"`
+	Mappings    int   `json:"mappings"`
+	// Ledger is the account of what agents prepared: hits, late ones, misses by reason and node, and the
+	// lead times.
+	Ledger hints.LedgerSnapshot `json:"ledger"`
 	// Recent are the last steps delivered, oldest first, at most 1,024.
 	Recent []StepStats `json:"recent"`
 	// Substitutions are the last bad samples, oldest first, at most 1,024.
@@ -169,6 +174,32 @@ func appendBounded[T any](s []T, v T, limit int) []T {
 		s = append(s[:0], s[len(s)-limit+1:]...)
 	}
 	return append(s, v)
+}
+
+// note counts how one part was obtained.
+func (d *StepStats) note(o origin) {
+	what := "prepared"
+	if o.reason != "" {
+		what = string(o.reason)
+		d.ByReason[what]++
+	}
+	if o.node != "" {
+		addNode(&d.ByNode, o.node, what, 1)
+	}
+}
+
+// post enters the parts of a delivered step into the ledger.
+func post(l *hints.Ledger, origins []origin) {
+	for _, o := range origins {
+		switch {
+		case o.reason != "":
+			l.Miss(o.node, string(o.reason))
+		case o.lead > 0:
+			l.Hit(o.node, o.lead)
+		default:
+			l.Late(o.node)
+		}
+	}
 }
 
 // stall fills in how a wait was spent.
