@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// manyBins writes one small index and returns a dataset whose n bins all have it.
+// manyBins returns a dataset whose n bins all have the same small index, in one file that is mapped
+// for each.
 func manyBins(t testing.TB, n, rows, maxIndexes int, opened *atomic.Int64) *Dataset {
 	t.Helper()
 	r := photoRows(rows)
@@ -31,15 +32,13 @@ func manyBins(t testing.TB, n, rows, maxIndexes int, opened *atomic.Int64) *Data
 		b.Name = fmt.Sprintf("%05d", i)
 		m.Bins = append(m.Bins, b)
 	}
-	dir := t.TempDir()
-	for i := range n {
-		if err := os.WriteFile(filepath.Join(dir, m.Bins[i].IndexName()), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	path := filepath.Join(t.TempDir(), "index.arrow")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	d := NewDataset(m, func(_ context.Context, bin int) (string, error) {
+	d := NewDataset(m, func(context.Context, int) (string, error) {
 		opened.Add(1)
-		return filepath.Join(dir, m.Bins[bin].IndexName()), nil
+		return path, nil
 	}, Options{MaxIndexes: maxIndexes})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {

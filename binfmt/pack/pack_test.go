@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/dir"
 )
 
 // dataset opens a packed dataset of a local store for reading.
@@ -35,6 +36,13 @@ func dataset(t testing.TB, m *binfmt.Manifest, root string) *binfmt.Dataset {
 func readAll(t testing.TB, m *binfmt.Manifest, root, source string) (keys []string) {
 	t.Helper()
 	d := dataset(t, m, root)
+	bins := make([][]byte, len(m.Bins))
+	for i, b := range m.Bins {
+		var err error
+		if bins[i], err = os.ReadFile(filepath.Join(root, "set", b.DataName())); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for s := range uint64(m.Samples()) {
 		key, err := d.Key(context.Background(), s)
 		if err != nil {
@@ -44,15 +52,11 @@ func readAll(t testing.TB, m *binfmt.Manifest, root, source string) (keys []stri
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := os.ReadFile(filepath.Join(root, "set", m.Bins[p.Bin].DataName()))
-		if err != nil {
-			t.Fatal(err)
-		}
 		want, err := os.ReadFile(filepath.Join(source, filepath.FromSlash(key)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := data[p.Off : p.Off+p.Len]
+		got := bins[p.Bin][p.Off : p.Off+p.Len]
 		if string(got) != string(want) || p.Check(got) != nil {
 			t.Fatalf("sample %d (%s): other bytes than the source", s, key)
 		}
@@ -374,6 +378,39 @@ func TestPackDiskFull(t *testing.T) {
 		t.Fatalf("the disk was full %d times, want a few", full)
 	}
 	sameTree(t, tree(t, root), wantTree)
+}
+
+// TestPackDiskReallyFull packs onto a file system of 128 KiB.
+func TestPackDiskReallyFull(t *testing.T) {
+	small := t.TempDir()
+	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, "size=128k"); err != nil {
+		t.Skipf("SKIPPED: a small file system needs root: %v", err)
+	}
+	defer func() {
+		if err := syscall.Unmount(small, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}()
+	source := photos(t, 300)
+	st, _, err := dir.Open(small, dir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Pack(context.Background(), Folder{Root: source}, st, "/set", Options{BinSize: 20_000})
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("error %v, want ENOSPC", err)
+	}
+	words(t, err, "make room")
+	for name := range tree(t, small) {
+		if !strings.HasPrefix(name, "set/"+workDir) {
+			t.Errorf("%s is there", name)
+		}
+	}
+	if err := syscall.Mount("", small, "", syscall.MS_REMOUNT, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	mustPack(t, Folder{Root: source}, st, Options{BinSize: 20_000})
+	clean(t, st)
 }
 
 func TestPackCancelled(t *testing.T) {
