@@ -114,6 +114,7 @@ func failed(format string, e *C.sa_error) error {
 		C.SA_TRUNCATED:   transform.KindTruncated,
 		C.SA_UNSUPPORTED: transform.KindUnsupported,
 		C.SA_LIMIT:       transform.KindLimit,
+		C.SA_MEMORY:      transform.KindCrash, // of this machine; elsewhere, or later, the sample may be fine
 	}
 	kind, ok := kinds[e.kind]
 	if !ok {

@@ -41,10 +41,11 @@ static int kind_of(int code) {
   case JERR_NOT_COMPILED:
     return SA_UNSUPPORTED;
   case JERR_IMAGE_TOO_BIG:
-  case JERR_OUT_OF_MEMORY:
   case JERR_NO_BACKING_STORE:
   case JERR_WIDTH_OVERFLOW:
     return SA_LIMIT;
+  case JERR_OUT_OF_MEMORY:
+    return SA_MEMORY;
   }
   return SA_DECODE;
 }
@@ -263,7 +264,7 @@ static int open_(jpeg *j, const uint8_t *in, size_t n, const sa_limits *l) {
 sa_picture *sa_jpeg_open(const uint8_t *in, size_t n, const sa_limits *l, sa_error *e) {
   jpeg *j = calloc(1, sizeof *j);
   if (!j) {
-    sa_fail(e, SA_LIMIT, "out of memory");
+    sa_no_memory(e, sizeof *j);
     return NULL;
   }
   j->head.begin = begin;

@@ -97,9 +97,13 @@ var exceptions = map[string]string{
 const (
 	hostileVersions = "machine-made damage that versions of libjpeg-turbo decode differently"
 	grey16          = "16-bit grey: scaled here, (v*255 + 32895) >> 16; Pillow turns all above 255 white"
-	unknownFilter   = "an unknown row filter: Pillow raises too, and hands out a half picture when asked again"
-	noPalette       = "palette pixels without a palette: refused by libpng"
+	unknownFilter   = "an unknown row filter: Pillow raises too; the table has the half picture that it hands out when asked again"
+	noPalette       = "palette pixels without a palette: refused by libpng; Pillow raises on most, and calls the rest grey"
 )
+
+// raising is a PNG cut behind its pixels. Pillow raises at first and hands out all pixels, those of the table, when asked
+// again; here it decodes.
+const raising = "png/pillow/truncated_end_chunk.png"
 
 // agrees says what is wrong with a result, "" if it is what Pillow makes of the file.
 func (e expected) agrees(width, height int, sum string, err error) string {

@@ -16,6 +16,8 @@ int sa_fail(sa_error *e, int kind, const char *format, ...) {
   return -1;
 }
 
+int sa_no_memory(sa_error *e, size_t n) { return sa_fail(e, SA_MEMORY, "out of memory for %zu bytes", n); }
+
 typedef struct {
   sa_picture head;
   sa_box box;
@@ -48,7 +50,7 @@ static void raw_close(sa_picture *p) { free(p); }
 sa_picture *sa_raw_open(int32_t width, int32_t height, sa_error *e) {
   raw *r = calloc(1, sizeof *r);
   if (!r) {
-    sa_fail(e, SA_LIMIT, "out of memory");
+    sa_no_memory(e, sizeof *r);
     return NULL;
   }
   r->head.begin = raw_begin;

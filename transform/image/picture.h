@@ -12,7 +12,8 @@ enum { /* kinds of failure; equal to the constants in cgo.go */
   SA_DECODE = 1,
   SA_TRUNCATED = 2,
   SA_UNSUPPORTED = 3,
-  SA_LIMIT = 4
+  SA_LIMIT = 4,
+  SA_MEMORY = 5 /* the machine has no more: says nothing about the content */
 };
 
 typedef struct {
@@ -52,6 +53,9 @@ sa_picture *sa_jpeg_open(const uint8_t *in, size_t n, const sa_limits *, sa_erro
 sa_picture *sa_png_open(const uint8_t *in, size_t n, const sa_limits *, sa_error *);
 /* sa_raw_open reads finished pixels, 3 bytes each, rows without gaps. */
 sa_picture *sa_raw_open(int32_t width, int32_t height, sa_error *);
+
+/* sa_no_memory records that n bytes could not be had, and returns -1. */
+int sa_no_memory(sa_error *, size_t n);
 
 /* sa_fail records a failure, keeping the first one, and returns -1. */
 int sa_fail(sa_error *, int kind, const char *format, ...) __attribute__((format(printf, 3, 4)));

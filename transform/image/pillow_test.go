@@ -191,7 +191,7 @@ func TestPlansEqualPillowOnPhotographs(t *testing.T) {
 	var cases []pillowCase
 	var got []string
 	for _, e := range expectations(t) {
-		if e.pillow != "ok" || (e.format != "JPEG" && e.format != "PNG") || exceptions[e.path] != "" || rng.IntN(10) > 2 {
+		if e.pillow != "ok" || (e.format != "JPEG" && e.format != "PNG") || exceptions[e.path] != "" || e.path == raising || rng.IntN(10) > 1 {
 			continue
 		}
 		plan, err := transform.ParsePlan([]byte(plans[rng.IntN(len(plans))]))
@@ -214,7 +214,7 @@ func TestPlansEqualPillowOnPhotographs(t *testing.T) {
 		cases = append(cases, pillowCase{File: testdata.Path(t, e.path), Steps: pillowSteps(r.Steps)})
 		got = append(got, digestOf(out))
 	}
-	if len(cases) < 50 {
+	if len(cases) < 40 {
 		t.Fatalf("only %d files", len(cases))
 	}
 	for i, want := range pillowDigests(t, cases) {

@@ -35,6 +35,19 @@ static void on_warning(png_structp p, png_const_charp text) {
   (void)text;
 }
 
+/* on_malloc keeps a machine without memory apart from a bad file; libpng's own error comes later and is dropped. */
+static png_voidp on_malloc(png_structp p, png_alloc_size_t n) {
+  void *m = malloc(n);
+  png *g = png_get_mem_ptr(p);
+  if (!m) sa_no_memory(&g->head.error, n);
+  return m;
+}
+
+static void on_free(png_structp p, png_voidp m) {
+  (void)p;
+  free(m);
+}
+
 static void on_read(png_structp p, png_bytep to, size_t count) {
   png *g = png_get_io_ptr(p);
   if (count > g->n - g->at) {
@@ -68,7 +81,7 @@ static int read_interlaced(png *g, int passes, size_t row_bytes) {
     return sa_fail(&g->head.error, SA_LIMIT, "an interlaced picture needs %zu bytes a row at once, the memory limit is %lld", row_bytes,
                    (long long)g->max_memory);
   g->picture = malloc(row_bytes * (size_t)height);
-  if (!g->picture) return sa_fail(&g->head.error, SA_LIMIT, "out of memory");
+  if (!g->picture) return sa_no_memory(&g->head.error, row_bytes * (size_t)height);
   for (int pass = 0; pass < passes; pass++)
     for (int32_t y = 0; y < height; y++) png_read_row(g->p, g->picture + row_bytes * (size_t)y, NULL);
   return 0;
@@ -89,7 +102,7 @@ static int begin(sa_picture *p, const uint8_t *in, size_t n, sa_box box) {
   if (png_get_rowbytes(g->p, g->info) != row_bytes) return sa_fail(&p->error, SA_UNSUPPORTED, "no conversion to 8-bit RGB");
   if (passes > 1) return read_interlaced(g, passes, row_bytes);
   g->line = malloc(row_bytes);
-  if (!g->line) return sa_fail(&p->error, SA_LIMIT, "out of memory");
+  if (!g->line) return sa_no_memory(&p->error, row_bytes);
   for (; g->row < box.y; g->row++) png_read_row(g->p, g->line, NULL);
   return 0;
 }
@@ -141,7 +154,7 @@ static int open_(png *g, const sa_limits *l) {
 sa_picture *sa_png_open(const uint8_t *in, size_t n, const sa_limits *l, sa_error *e) {
   png *g = calloc(1, sizeof *g);
   if (!g) {
-    sa_fail(e, SA_LIMIT, "out of memory");
+    sa_no_memory(e, sizeof *g);
     return NULL;
   }
   g->head.begin = begin;
@@ -149,9 +162,9 @@ sa_picture *sa_png_open(const uint8_t *in, size_t n, const sa_limits *l, sa_erro
   g->head.close = close_;
   g->max_memory = l->max_memory;
   enter(g, in, n);
-  g->p = png_create_read_struct(PNG_LIBPNG_VER_STRING, g, on_error, on_warning);
+  g->p = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, g, on_error, on_warning, g, on_malloc, on_free);
   g->info = g->p ? png_create_info_struct(g->p) : NULL;
-  if (!g->info) sa_fail(&g->head.error, SA_LIMIT, "out of memory");
+  if (!g->info) sa_no_memory(&g->head.error, 1);
   if (!g->info || open_(g, l) < 0) {
     *e = g->head.error;
     close_(&g->head);

@@ -92,7 +92,11 @@ func drawBox(t *rapid.T, w, h int) transform.Box {
 	return b
 }
 
-func checkRegion(t *rapid.T, in []byte, full pixels, b transform.Box, shape string) {
+type failer interface {
+	Fatalf(format string, args ...any)
+}
+
+func checkRegion(t failer, in []byte, full pixels, b transform.Box, shape string) {
 	step := transform.Step{Kind: transform.StepCrop, Box: b}
 	got := blank(b.W, b.H)
 	if _, err := runSteps(in, got.rgb, bestVariant(), step); err != nil {
@@ -118,31 +122,27 @@ func TestRegionEqualsWhole(t *testing.T) {
 
 // The boxes at which a region decoder is wrong if it has no context, or too little width, for every sampling.
 func TestRegionAtTheBordersOfBlocks(t *testing.T) {
-	const w, h = 75, 69
 	for name, s := range samplings {
-		for _, progressive := range []bool{false, true} {
-			in, err := encode.JPEG(photo(5, w, h, 3), w, h, encode.Options{Sampling: s, Progressive: progressive})
-			if err != nil {
-				t.Fatal(err)
-			}
-			rgb, _, _, err := decodeAll(in, Limits{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, x := range []int{0, 1, 15, 16, 17, 32, 48, 64, w - 1} {
-				for _, bw := range []int{1, 2, 3, 15, 16, 17, 32, w} {
-					for _, y := range []int{0, 15, 16, 17, 32, h - 1} {
-						b := transform.Box{X: x, Y: y, W: min(bw, w-x), H: min(bw, h-y)}
-						step := transform.Step{Kind: transform.StepCrop, Box: b}
-						got := blank(b.W, b.H)
-						if _, err := runSteps(in, got.rgb, bestVariant(), step); err != nil {
-							t.Fatal(err)
-						}
-						if want := (pixels{rgb, w, h}).apply(step); !bytes.Equal(got.rgb, want.rgb) {
-							t.Fatalf("%s, progressive %v, %+v: %s", name, progressive, b, firstDifference(got, want))
-						}
-					}
-				}
+		checkBorders(t, name, encode.Options{Sampling: s})
+	}
+	for _, name := range []string{"4:2:0", "4:1:1"} {
+		checkBorders(t, name+" progressive", encode.Options{Sampling: samplings[name], Progressive: true})
+	}
+	checkBorders(t, "grey", encode.Options{Space: encode.Gray})
+}
+
+func checkBorders(t *testing.T, name string, o encode.Options) {
+	const w, h = 75, 69
+	in := mustJPEG(t, w, h, o)
+	rgb, _, _, err := decodeAll(in, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []int{0, 1, 15, 16, 17, 32, 64, w - 1} {
+		for _, bw := range []int{1, 2, 3, 15, 16, 17, w} {
+			for _, y := range []int{0, 15, 16, 32, h - 1} {
+				b := transform.Box{X: x, Y: y, W: min(bw, w-x), H: min(bw, h-y)}
+				checkRegion(t, in, pixels{rgb, w, h}, b, name)
 			}
 		}
 	}
@@ -151,10 +151,7 @@ func TestRegionAtTheBordersOfBlocks(t *testing.T) {
 // A progressive file whose later scans are missing is smoothed by the library, across what a region would cut.
 func TestRegionOfAnUnfinishedProgressiveFile(t *testing.T) {
 	const w, h = 120, 100
-	in, err := encode.JPEG(photo(9, w, h, 3), w, h, encode.Options{Sampling: samplings["4:2:0"], Progressive: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := mustJPEG(t, w, h, encode.Options{Sampling: samplings["4:2:0"], Progressive: true})
 	scans := bytes.Count(in, []byte{0xFF, 0xDA})
 	for keep := 1; keep < scans; keep++ {
 		cut := cutScans(in, keep)
@@ -163,14 +160,7 @@ func TestRegionOfAnUnfinishedProgressiveFile(t *testing.T) {
 			t.Fatalf("%d scans: %v", keep, err)
 		}
 		for _, b := range []transform.Box{{X: 32, Y: 32, W: 32, H: 32}, {X: 17, Y: 9, W: 50, H: 60}, {X: 0, Y: 99, W: 120, H: 1}} {
-			step := transform.Step{Kind: transform.StepCrop, Box: b}
-			got := blank(b.W, b.H)
-			if _, err := runSteps(cut, got.rgb, bestVariant(), step); err != nil {
-				t.Fatal(err)
-			}
-			if want := (pixels{rgb, w, h}).apply(step); !bytes.Equal(got.rgb, want.rgb) {
-				t.Fatalf("%d of %d scans, %+v: %s", keep, scans, b, firstDifference(got, want))
-			}
+			checkRegion(t, cut, pixels{rgb, w, h}, b, fmt.Sprintf("%d of %d scans", keep, scans))
 		}
 	}
 }
@@ -188,10 +178,7 @@ func cutScans(in []byte, keep int) []byte {
 func TestCutFilesAreRefusedInEveryRegion(t *testing.T) {
 	const w, h = 96, 96
 	for name, s := range samplings {
-		in, err := encode.JPEG(photo(3, w, h, 3), w, h, encode.Options{Sampling: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := mustJPEG(t, w, h, encode.Options{Sampling: s})
 		for _, keep := range []int{len(in) / 2, len(in) * 9 / 10, len(in) - 20} {
 			for _, y := range []int{0, 40, h - 8} {
 				out := make([]byte, w*8*channels)

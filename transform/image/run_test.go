@@ -21,8 +21,8 @@ func mustPlan(t testing.TB, text string) *transform.Plan {
 // Pictures a million times longer than wide, both ways, up and down.
 func TestExtremeShapes(t *testing.T) {
 	for _, c := range []struct{ w, h, toW, toH int }{
-		{1, 65500, 1, 1}, {65500, 1, 1, 1}, {65500, 1, 3, 40}, {1, 65500, 40, 3}, {1, 1, 5000, 1}, {1, 1, 1, 5000},
-		{3, 4001, 90, 1}, {4001, 3, 1, 90}, {7, 2000, 5, 1999}, {2000, 7, 1999, 5}, {2, 2, 1000, 3},
+		{1, 65500, 1, 1}, {65500, 1, 1, 1}, {9500, 1, 3, 40}, {1, 9500, 40, 3}, {1, 1, 5000, 1}, {1, 1, 1, 5000},
+		{3, 1001, 90, 1}, {1001, 3, 1, 90}, {7, 500, 5, 499}, {500, 7, 499, 5}, {2, 2, 1000, 3},
 	} {
 		in := pixels{noise(uint32(c.w), c.w*c.h*channels), c.w, c.h}
 		for version := 1; version <= 2; version++ {

@@ -55,7 +55,7 @@ static int reserve(run *r) {
   if (total > (size_t)r->s->max_memory)
     return sa_fail(&r->p->error, SA_LIMIT, "resizing needs %zu bytes, the memory limit is %lld", total, (long long)r->s->max_memory);
   r->memory = aligned_alloc(64, up(total, 64));
-  if (!r->memory) return sa_fail(&r->p->error, SA_LIMIT, "out of memory for %zu bytes", total);
+  if (!r->memory) return sa_no_memory(&r->p->error, total);
   r->taps = r->memory;
   r->ring = (uint8_t *)r->memory + up(taps * sizeof *r->taps, 64) + 16;
   r->batch = r->ring + ring;
