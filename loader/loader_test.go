@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/transform"
@@ -216,6 +217,69 @@ func TestStateAtEndOfEpoch(t *testing.T) {
 	must(t, l.Load(l.State()))
 	if got := epoch(t, l); len(got) != 3 {
 		t.Fatalf("after loading at an epoch's end: %d steps", len(got))
+	}
+}
+
+// A loop that is left after an epoch's last batch does not make the next loop empty.
+func TestBeginForgetsTheEnd(t *testing.T) {
+	k := newKit(t, 30, 30, nil)
+	l := mustOpen(t, k.options(t))
+	take(t, l, 3)
+	must(t, l.Begin())
+	if got := epoch(t, l); len(got) != 3 {
+		t.Fatalf("the loop after has %d steps", len(got))
+	}
+}
+
+// Wherever a loader is closed, nothing is left behind: TestMain looks for goroutines.
+func TestCloseAnywhere(t *testing.T) {
+	k := newKit(t, 48, 20, nil, with(7, kindBad), with(20, kindOnce))
+	for n := range int64(40) {
+		c := newCluster(t, k, kitNodes...)
+		for i, a := range c.agents {
+			a.set([]conduct{honest, rawOnly, hanging, lyingCRC, cutting}[(n+int64(i))%5])
+		}
+		o := c.options(t)
+		o.CanaryEvery, o.testing.minWait, o.FetchDeadline = 3, 5*time.Millisecond, 5*time.Millisecond
+		at := make(chan struct{})
+		pool := &fakePool{}
+		pool.hold = func(context.Context, uint64) error {
+			if pool.runs.Load() == n {
+				close(at)
+			}
+			return nil
+		}
+		o.Runner = pool
+		l, err := Open(t.Context(), o)
+		must(t, err)
+		done := make(chan error)
+		go func() {
+			for {
+				b, err := l.Next(context.Background())
+				if errors.Is(err, ErrClosed) {
+					done <- nil
+					return
+				}
+				if err != nil && err != io.EOF {
+					done <- err
+					return
+				}
+				if err == nil {
+					b.Release()
+				}
+			}
+		}()
+		if n > 0 {
+			<-at
+		}
+		must(t, l.Close())
+		must(t, <-done)
+		if live, mapped := l.slabs.usage(); live != 0 || mapped != 0 {
+			t.Fatalf("closed at job %d: %d mappings, %d bytes left", n, live, mapped)
+		}
+		for _, a := range c.agents {
+			a.kill()
+		}
 	}
 }
 

@@ -44,6 +44,17 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	return batch, nil
 }
 
+// Begin says that the caller begins a new loop over batches: an end of epoch that is still to be
+// reported, because the last loop was left after an epoch's last batch, is not reported any more.
+func (l *Loader) Begin() error {
+	if err := l.enter(context.Background()); err != nil {
+		return fmt.Errorf("loader.Begin: %w", err)
+	}
+	defer l.leave()
+	l.atEnd = false
+	return nil
+}
+
 // finished tells whether all epochs are over.
 func (l *Loader) finished() bool {
 	end := l.end()

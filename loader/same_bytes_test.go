@@ -107,7 +107,7 @@ func live(t testing.TB, k *kit, l life, folder string) [32]byte {
 			o.Layout, o.World, o.Rank, o.Prefetch, o.Workers, o.Run = l.Layout, s.World, rank, s.Prefetch, s.Workers, run
 			o.Plans["image"] = floatPlan(t)
 			o.RecordPath = filepath.Join(folder, fmt.Sprintf("%d-%d.jsonl", n, rank))
-			o.testing.minWait = 3 * time.Millisecond
+			o.testing.minWait, o.FetchDeadline = 3*time.Millisecond, 3*time.Millisecond
 			files = append(files, o.RecordPath)
 			wg.Go(func() { states[rank] = c.segment(t, o, l, s, state) })
 		}
