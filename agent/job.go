@@ -31,7 +31,8 @@ type job struct {
 	ttl        time.Duration // it is freed when not heard of for so long
 	window     int64
 	first      int64
-	progress   int64 // lowest step that some reader still wants
+	progress   int64 // lowest step that some reader still wants: what is below goes
+	ahead      int64 // that of the reader who is furthest: the window and the due times follow it
 	depth      int64 // how many steps ahead of their progress readers fetch
 	next       int64 // lowest step that was not yet looked up in this generation
 	readers    map[string]reader
@@ -92,7 +93,7 @@ func (p *planner) start(ev scheduleEvent, now time.Duration) {
 	j := &job{
 		id: ev.job, run: ev.run, generation: ev.generation,
 		arrived: now, seen: now, ttl: ev.ttl, window: p.steps(ev.confidence),
-		first: ev.first, progress: ev.first, next: ev.first,
+		first: ev.first, progress: ev.first, ahead: ev.first, next: ev.first,
 		readers: make(map[string]reader),
 		clock:   clock{hint: ev.stepTime},
 		steps:   make(map[int64]*step),
@@ -121,7 +122,7 @@ func (p *planner) renew(j *job, ev scheduleEvent, now time.Duration) {
 func (p *planner) jump(j *job, to int64, now time.Duration) {
 	clear(j.readers)
 	j.clock.restart()
-	j.first, j.arrived, j.progress, j.depth = to, now, to, 0
+	j.first, j.arrived, j.progress, j.ahead, j.depth = to, now, to, to, 0
 	for _, n := range slices.Sorted(maps.Keys(j.steps)) {
 		if n < to || n >= j.horizon() {
 			p.dropStep(j, n, now)
@@ -130,7 +131,7 @@ func (p *planner) jump(j *job, to int64, now time.Duration) {
 }
 
 // horizon is the first step beyond the window.
-func (j *job) horizon() int64 { return j.progress + j.depth + j.window }
+func (j *job) horizon() int64 { return j.ahead + j.depth + j.window }
 
 // request looks up the steps of the window that were not yet.
 func (p *planner) request(j *job) {
@@ -175,9 +176,6 @@ func (ev resolvedEvent) apply(p *planner, now time.Duration) {
 	}
 }
 
-// hinted is the name of the reader that progress messages speak for.
-const hinted = ""
-
 // progressEvent says how far all readers of a job are, when their fetches do not.
 type progressEvent struct {
 	job, run string
@@ -194,11 +192,13 @@ func (ev progressEvent) apply(p *planner, now time.Duration) {
 		for name, r := range j.readers {
 			j.readers[name] = reader{progress: max(r.progress, ev.step), seen: r.seen}
 		}
-		p.note(j, hinted, ev.step, now)
+		j.seen = now
+		p.lead(j, ev.step, now)
+		p.pass(j, ev.step, now)
 	}
 }
 
-// note takes a reader's progress; the job's is the lowest of all readers that are not silent.
+// note takes a reader's progress. What every reader has passed goes; the window follows the furthest.
 func (p *planner) note(j *job, name string, progress int64, now time.Duration) {
 	j.seen = now
 	if r, known := j.readers[name]; known || len(j.readers) < maxReaders {
@@ -216,21 +216,32 @@ func (p *planner) note(j *job, name string, progress int64, now time.Duration) {
 		}
 		lowest = min(lowest, r.progress)
 	}
-	if lowest > j.progress {
-		p.move(j, lowest, now)
-	}
+	p.lead(j, progress, now)
+	p.pass(j, lowest, now)
 }
 
-// move passes steps: what was prepared for them goes.
-func (p *planner) move(j *job, to int64, now time.Duration) {
-	j.clock.advance(to-j.progress, now)
+// lead moves the window: the furthest reader has come to a step.
+func (p *planner) lead(j *job, to int64, now time.Duration) {
+	if to <= j.ahead {
+		return
+	}
+	j.clock.advance(to-j.ahead, now)
+	j.ahead = to
+	p.unordered = true
+	p.request(j)
+}
+
+// pass leaves steps behind: what was prepared for them goes.
+func (p *planner) pass(j *job, to int64, now time.Duration) {
+	if to <= j.progress {
+		return
+	}
 	j.progress, j.next = to, max(j.next, to)
 	for _, n := range slices.Sorted(maps.Keys(j.steps)) {
 		if n < to {
 			p.dropStep(j, n, now)
 		}
 	}
-	p.unordered = true
 	p.request(j)
 }
 
@@ -245,7 +256,7 @@ func (j *job) due(n int64) (time.Duration, bool) {
 	if j.clock.any {
 		last = j.clock.last
 	}
-	return last + time.Duration(n-j.depth-j.progress)*gap, true
+	return last + time.Duration(n-j.depth-j.ahead)*gap, true
 }
 
 func (p *planner) dropStep(j *job, n int64, now time.Duration) {
