@@ -71,7 +71,7 @@ func (g arrowGuard) footer() (flatTable, error) {
 		return flatTable{}, fmt.Errorf("%d bytes that do not start with %s: not an Arrow file, or cut", n, arrowMagic)
 	}
 	if string(g.data[n-6:]) != arrowMagic {
-		return flatTable{}, fmt.Errorf("the %d bytes do not end with %s: the file is cut", n, arrowMagic)
+		return flatTable{}, fmt.Errorf("the %d bytes do not end with %s: the file is cut, or still being written", n, arrowMagic)
 	}
 	size := int64(binary.LittleEndian.Uint32(g.data[n-tail:]))
 	if size > n-tail-8 || size > maxArrowMetadata {

@@ -157,7 +157,8 @@ func TestIndexIsNotCopied(t *testing.T) {
 	}
 }
 
-// TestIndexCut cuts a file at every length: always an error, never a panic.
+// TestIndexCut (BF-6) cuts a file at every length, as if it were still being written: always an error,
+// never a panic and never fewer rows.
 func TestIndexCut(t *testing.T) {
 	rows := photoRows(20)
 	data := indexBytes(t, photoFields(), testUUID, rows)

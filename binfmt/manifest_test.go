@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -241,7 +240,7 @@ func FuzzHeader(f *testing.F) {
 	bin := Bin{UUID: hex.EncodeToString(testUUID[:])}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := CheckHeader("fuzz", data, bin); err == nil && !bytes.Equal(data[:28], h[:28]) {
-			t.Fatal(fmt.Sprintf("accepted % x", data))
+			t.Fatalf("accepted % x", data)
 		}
 	})
 }

@@ -165,7 +165,9 @@ func (t *table) listing(media string) (*Listing, error) {
 			}
 		}
 		if c.name == binfmt.LabelField && c.kind == binfmt.UTF8 && c.forced == "" {
-			l.labels(i)
+			if err := l.labels(i); err != nil {
+				return nil, err
+			}
 			c.kind = binfmt.Int64
 		}
 		if c.kind != "" {
@@ -176,9 +178,12 @@ func (t *table) listing(media string) (*Listing, error) {
 }
 
 // labels replaces the text of the i-th scalar by its place among the sorted distinct texts.
-func (l *Listing) labels(i int) {
+func (l *Listing) labels(i int) error {
 	seen := make(map[string]bool)
 	for _, e := range l.Entries {
+		if e.Scalars[i].Str == "" {
+			return fmt.Errorf("line %d: column %q: an empty text is no class", e.line, binfmt.LabelField)
+		}
 		seen[e.Scalars[i].Str] = true
 	}
 	for c := range seen {
@@ -189,4 +194,5 @@ func (l *Listing) labels(i int) {
 		n, _ := slices.BinarySearch(l.Classes, e.Scalars[i].Str)
 		e.Scalars[i] = binfmt.Value{Kind: binfmt.Int64, Int: int64(n)}
 	}
+	return nil
 }

@@ -124,6 +124,7 @@ func TestListsRefuse(t *testing.T) {
 		{"l.jsonl", "{\"path\":\"a\",\"x\":1}\n{\"path\":\"b\"}\n", nil, []string{"line 2", `"x" is missing`}},
 		{"l.jsonl", "{\"path\":\"a\"}\n{\"path\":\"b\",\"x\":1}\n", nil, []string{"line 2", `"x" is not in the first line`}},
 		{"l.jsonl", "{\"path\":\"a\",\"x\":1}\n{\"path\":\"b\",\"x\":\"1\"}\n", nil, []string{"line 2", "int64 since line 1"}},
+		{"l.jsonl", "{\"path\":\"a\",\"label\":\"\"}\n", nil, []string{"line 1", "empty text is no class"}},
 		{"l.jsonl", "{\"path\":\"a\",\"x\":1e999}\n", nil, []string{"line 1", "1e999"}},
 		{"l.jsonl", "{\"path\":\"a\",\"x\":99999999999999999999}\n", nil, []string{"line 1", "does not fit"}},
 		{"l.jsonl", "{\"path\":\"a\xff\"}\n", nil, []string{"line 1", "UTF-8"}},
@@ -163,7 +164,7 @@ func TestPackList(t *testing.T) {
 	words(t, err, "line 2", "not/there.jpg")
 	put(t, other, "list.csv", []byte("path\n.\n"))
 	_, err = Pack(context.Background(), List{Path: filepath.Join(other, "list.csv")}, st, "/other", Options{})
-	words(t, err, "line 2", "a folder, want a file")
+	words(t, err, "line 2", "want a file")
 	if _, err := Pack(context.Background(), List{Path: filepath.Join(other, "none.csv")}, st, "/other", Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}

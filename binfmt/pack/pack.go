@@ -122,13 +122,22 @@ func Pack(ctx context.Context, src Source, dst store.Store, dir string, o Option
 		return nil, err
 	}
 	m, err := p.run(ctx, src)
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		err = fmt.Errorf("%w: make room and run the same command again, which goes on where it stopped; to give up, remove %s", err, path.Join(dir, workDir))
-	}
 	if err != nil {
-		return nil, err
+		return nil, p.advise(err)
 	}
 	return m, nil
+}
+
+// advise says what to do after errors that have nothing to do with what is packed.
+func (p *packer) advise(err error) error {
+	work := path.Join(p.dir, workDir)
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: make room and run the same command again, which goes on where it stopped; to give up, remove %s", err, work)
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("pack: interrupted: run the same command again, which goes on where it stopped; to give up, remove %s: %w", work, err)
+	}
+	return err
 }
 
 // apart refuses to write into what is read.

@@ -90,21 +90,21 @@ func (k seen) item(e Entry) item {
 
 // look reads one file, unless the journal has it with the size and time that it has now.
 func (s *scanner) look(e Entry, buf []byte) (k seen, isNew bool, err error) {
-	f, err := openSource(e)
+	info, err := os.Stat(e.Path)
 	if err != nil {
-		return seen{}, false, err
+		return seen{}, false, sourceError(e, absent(e, err))
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return seen{}, false, sourceError(e, err)
-	}
-	if info.IsDir() {
-		return seen{}, false, sourceError(e, fmt.Errorf("a folder, want a file: %w", ErrSource))
+	if !info.Mode().IsRegular() { // opening a pipe would wait for ever
+		return seen{}, false, sourceError(e, fmt.Errorf("%s, want a file: %w", info.Mode().Type(), ErrSource))
 	}
 	if k, ok := s.journal.known(e.Path); ok && k.Size == info.Size() && k.MTime == info.ModTime().UnixNano() {
 		return k, false, nil
 	}
+	f, err := os.Open(e.Path)
+	if err != nil {
+		return seen{}, false, sourceError(e, absent(e, err))
+	}
+	defer f.Close()
 	k = seen{Path: e.Path, MTime: info.ModTime().UnixNano()}
 	if err := k.read(f, buf); err != nil {
 		return seen{}, false, sourceError(e, err)
@@ -115,15 +115,12 @@ func (s *scanner) look(e Entry, buf []byte) (k seen, isNew bool, err error) {
 	return k, true, nil
 }
 
-func openSource(e Entry) (*os.File, error) {
-	f, err := os.Open(e.Path)
-	if err == nil {
-		return f, nil
-	}
+// absent tells a file that was seen a moment ago from one that a list names and that never was.
+func absent(e Entry, err error) error {
 	if e.line != 0 {
-		return nil, sourceError(e, err)
+		return err
 	}
-	return nil, sourceError(e, gone(err))
+	return gone(err)
 }
 
 // sourceError names the file, and its line where it comes from a list.

@@ -9,6 +9,7 @@ import json
 import os
 import struct
 import sys
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,14 +27,14 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def read(folder: str) -> dict[str, object]:
+def read(folder: str) -> dict[str, Any]:
     with open(os.path.join(folder, "dataset.json"), "rb") as f:
         text = f.read()
     m = json.loads(text)
     canonical = json.dumps(m, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     assert m["format"] == 1 and canonical == text
     media = [f["name"] for f in m["fields"] if f["kind"] == "media"]
-    out = {"identity": hashlib.sha256(canonical).hexdigest(), "samples": 0, "parts": 0, "bytes": 0}
+    out: dict[str, Any] = {"identity": hashlib.sha256(canonical).hexdigest(), "samples": 0, "parts": 0, "bytes": 0}
     types: collections.Counter[str] = collections.Counter()
     labels: collections.Counter[str] = collections.Counter()
     last = b""

@@ -16,8 +16,9 @@ width = [w for w in t["image.width"].to_pylist() if w is not None]
 arrow = {"samples": t.num_rows, "bytes": sum(length), "widest": max(width), "known": len(width)}
 
 query = 'select count(*), sum("image.length"), max("image.width"), count("image.width") from t'
-row = duckdb.sql(query).fetchall()[0]
-duck = dict(zip(arrow, map(int, row), strict=True))
+relation = duckdb.sql(query)
+assert relation is not None
+duck = dict(zip(arrow, map(int, relation.fetchall()[0]), strict=True))
 
 p = pl.concat([pl.read_ipc(f) for f in files])
 w = p["image.width"].drop_nulls()
