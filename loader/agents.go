@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 // the peers in it. Safe for concurrent use.
 type agents struct {
 	wanted bool // agents are used at all
+	tells  bool // this rank announces: an agent that it has not told yet need not be asked
 	now    func() time.Duration
 	first  time.Duration // first back-off
 	log    *zap.Logger
@@ -41,8 +43,8 @@ func newLinks(o Options, token string) links {
 
 func newAgents(o Options) *agents {
 	return &agents{
-		wanted: len(o.Agents) > 0,
-		now:    o.testing.now, first: o.testing.backOff, log: o.Log, wake: make(chan struct{}, 1),
+		wanted: len(o.Agents) > 0, tells: o.Rank == 0,
+		now: o.testing.now, first: o.testing.backOff, log: o.Log, wake: make(chan struct{}, 1),
 		trusted: newLinks(o, o.Token), others: newLinks(o, ""),
 	}
 }
@@ -78,6 +80,9 @@ func (a *agents) owner(dataset [32]byte, sample uint64, nodes []string) *peer {
 func (a *agents) allow(p *peer) (try int, ok bool, why fetch.Reason) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.tells && p.told == 0 {
+		return 0, false, cmp.Or(p.refused, fetch.ReasonUnknownJob)
+	}
 	if try, ok = p.allow(a.now(), a.first); !ok {
 		return 0, false, p.skipReason()
 	}
@@ -94,7 +99,11 @@ func (a *agents) note(p *peer, try int, step int64, verdict fetch.Reason, err er
 		return
 	}
 	if p.failures == 0 {
-		a.log.Warn("an agent does not help: its samples are made here until it does",
+		level := zap.WarnLevel
+		if verdict == fetch.ReasonUnknownJob { // it was restarted, or rank 0 has not come to it yet
+			level = zap.InfoLevel
+		}
+		a.log.Log(level, "an agent does not help: its samples are made here until it does",
 			zap.String("node", p.Name), zap.String("addr", p.Addr), zap.Int64("step", step),
 			zap.String("reason", string(verdict)), zap.Error(err))
 	}

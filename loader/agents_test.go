@@ -8,11 +8,17 @@ import (
 	"github.com/stepahead-io/stepahead/agent/fetch"
 )
 
-// warm waits until every agent knows the schedule.
-func (c *cluster) warm(t testing.TB) {
+// warm waits until every agent knows the schedule, and l that it does.
+func (c *cluster) warm(t testing.TB, l *Loader) {
 	t.Helper()
 	for _, a := range c.agents {
 		a.await(t, "schedule", func() bool { return a.schedule != nil })
+		waitUntil(t, func() bool {
+			l.agents.mu.Lock()
+			defer l.agents.mu.Unlock()
+			p := l.agents.roster.find(a.node)
+			return p != nil && p.told > 0
+		})
 	}
 }
 
@@ -28,7 +34,7 @@ func TestPreparedTensorsGiveTheSameBatches(t *testing.T) {
 		pool := &fakePool{}
 		o.Runner = pool
 		l, p := mustOpen(t, o), mustOpen(t, plain)
-		c.warm(t)
+		c.warm(t, l)
 		for range 6 {
 			a, err := l.Next(t.Context())
 			must(t, err)
@@ -78,7 +84,7 @@ func TestEveryConduct(t *testing.T) {
 				o.testing.minWait, o.FetchDeadline = 5*time.Millisecond, 5*time.Millisecond
 			}
 			l := mustOpen(t, o)
-			c.warm2(t, how)
+			c.warm2(t, l, how)
 			if got := contents(t, l, 12); got != want {
 				t.Fatal("other bytes than without agents")
 			}
@@ -94,9 +100,9 @@ func TestEveryConduct(t *testing.T) {
 }
 
 // warm2 lets the agents take the schedule and then behave.
-func (c *cluster) warm2(t testing.TB, how conduct) {
+func (c *cluster) warm2(t testing.TB, l *Loader, how conduct) {
 	if how != strange {
-		c.warm(t)
+		c.warm(t, l)
 	}
 	for _, a := range c.agents {
 		a.set(how)
@@ -109,7 +115,7 @@ func TestAgentKilledAndRestarted(t *testing.T) {
 	want := contents(t, mustOpen(t, k.options(t)), 18)
 	c := newCluster(t, k, kitNodes...)
 	l := mustOpen(t, c.options(t))
-	c.warm(t)
+	c.warm(t, l)
 	got := contents(t, l, 6)
 	dead := c.agents[1]
 	dead.kill()
@@ -142,7 +148,7 @@ func TestCanary(t *testing.T) {
 	o := c.options(t)
 	o.CanaryEvery = 1
 	l := mustOpen(t, o)
-	c.warm(t)
+	c.warm(t, l)
 	c.agents[0].set(lying)
 	if got := contents(t, l, 12); got != want {
 		t.Fatal("a lie was delivered")
@@ -160,7 +166,7 @@ func TestHintsAreFew(t *testing.T) {
 	o := c.options(t)
 	l, err := Open(t.Context(), o)
 	must(t, err)
-	c.warm(t)
+	c.warm(t, l)
 	contents(t, l, 12)
 	must(t, l.Close())
 	for _, a := range c.agents {
@@ -209,7 +215,7 @@ func TestLoadAnnouncesAgain(t *testing.T) {
 	k := newKit(t, 48, 20, nil)
 	c := newCluster(t, k, kitNodes...)
 	l := mustOpen(t, c.options(t))
-	c.warm(t)
+	c.warm(t, l)
 	st := l.State()
 	contents(t, l, 4)
 	must(t, l.Load(st))
@@ -230,7 +236,7 @@ func TestRegistry(t *testing.T) {
 	o.Agents = []string{AgentsAuto}
 	o.testing.tick = 1 // always
 	l := mustOpen(t, o)
-	c.warm(t)
+	c.warm(t, l)
 	contents(t, l, 3)
 	third := c.add(t, "dn3", "127.0.0.1:7009", honest)
 	c.register(t, third)

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/hints"
 )
 
@@ -256,13 +257,14 @@ func (h *herald) send(ctx context.Context, d dueHint) {
 	p.hinted = d.step
 	switch {
 	case err == nil && reply.Accepted && d.generation > 0:
-		p.told, p.refusal = d.generation, 0
+		p.told, p.refusal, p.refused = d.generation, 0, ""
 		p.answered()
 	case err == nil && reply.Accepted:
 	case err == nil && reply.Reason == hints.ReasonUnknownJob:
 		p.told = 0
 	case d.generation > 0:
 		p.refusal++
+		p.refused = refusedBecause(reply, err)
 		p.tellAt = a.now() + backOff(p.refusal, a.first)
 		a.relist = true
 	}
@@ -270,6 +272,24 @@ func (h *herald) send(ctx context.Context, d dueHint) {
 		a.log.Warn("an agent did not take the schedule", zap.String("node", p.Name), zap.String("addr", p.Addr),
 			zap.String("reason", string(reply.Reason)), zap.String("detail", reply.Detail), zap.Error(err))
 	}
+}
+
+// refusedBecause is the reason of the parts that an agent will not be asked for.
+func refusedBecause(r hints.Reply, err error) fetch.Reason {
+	if err != nil {
+		return fetch.ReasonOf(err)
+	}
+	switch r.Reason {
+	case hints.ReasonIdentity:
+		return fetch.ReasonIdentity
+	case hints.ReasonDenied:
+		return fetch.ReasonDenied
+	case hints.ReasonVersion:
+		return fetch.ReasonVersion
+	case hints.ReasonUnknownPlan:
+		return fetch.ReasonUnknownPlan
+	}
+	return fetch.ReasonUnknownJob
 }
 
 // bye tells the agents that the run is over, so that what lies ready is freed at once.

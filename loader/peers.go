@@ -27,6 +27,7 @@ type peer struct {
 	told    uint64        // the generation whose schedule it has accepted
 	tellAt  time.Duration // no schedule before
 	refusal int           // schedules refused or lost in a row
+	refused fetch.Reason  // why it did not take the schedule
 	hinted  int64         // the step at which it was sent the last hint; -1 before the first
 	fetched bool          // it has answered a fetch since the last step was delivered
 }
@@ -73,6 +74,8 @@ func (p *peer) skipReason() fetch.Reason {
 	switch {
 	case p.quarantined:
 		return fetch.ReasonCorrupt
+	case p.refused != "":
+		return p.refused
 	case p.reason != "":
 		return p.reason
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -109,9 +110,9 @@ func TestStallAccounting(t *testing.T) {
 }
 
 // waitUntil polls: there is no event to wait for.
-func waitUntil(t *testing.T, ok func() bool) {
+func waitUntil(t testing.TB, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); {
+	for end := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal("it did not happen")
 		}

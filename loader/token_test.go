@@ -47,7 +47,7 @@ func TestTokenGoesOnlyWhereItMay(t *testing.T) {
 				o.Agents = []string{c.agents}
 			}
 			l := mustOpen(t, o)
-			cl.warm(t)
+			cl.warm(t, l)
 			contents(t, l, 4)
 			a := cl.agents[0]
 			a.mu.Lock()
