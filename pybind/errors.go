@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/loader"
@@ -30,6 +31,11 @@ func encode(err error) error {
 	if err == nil {
 		return nil
 	}
+	var mismatch *sampler.MismatchError
+	if errors.As(err, &mismatch) {
+		// Python cuts the text at the line breaks: the message, then what differs, one a line.
+		return fmt.Errorf("EIDENTITY: %w\n%s", err, strings.Join(mismatch.Diff, "\n"))
+	}
 	return fmt.Errorf("%s: %w", codeOf(err), err)
 }
 
@@ -49,7 +55,6 @@ var classes = []struct {
 	is   func(error) bool
 }{
 	{"ECLOSED", func(err error) bool { return errors.Is(err, errClosed) || errors.Is(err, loader.ErrClosed) }},
-	{"EIDENTITY", as[*sampler.MismatchError]},
 	{"EBADSAMPLE", as[*loader.BadSampleError]},
 	{"EINTERNAL", as[*loader.PanicError]},
 	{"EOPTION", func(err error) bool { return as[*optionError](err) || as[*loader.ShapeError](err) }},

@@ -27,8 +27,9 @@ class IdentityError(StepaheadError):
     """A saved state belongs to another dataset or order. `diff` lists what differs."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.diff: list[str] = message.split("\n")[1:]
+        text, *diff = message.split("\n")
+        super().__init__(text)
+        self.diff: list[str] = diff
 
 
 class BadSampleError(StepaheadError):

@@ -1,0 +1,79 @@
+package pybind
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/loader"
+	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/transform"
+)
+
+func TestCodes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errClosed, "ECLOSED"},
+		{loader.ErrClosed, "ECLOSED"},
+		{&loader.BadSampleError{}, "EBADSAMPLE"},
+		{&loader.PanicError{}, "EINTERNAL"},
+		{&loader.ShapeError{}, "EOPTION"},
+		{&optionError{errors.New("x")}, "EOPTION"},
+		{&workerError{fs.ErrNotExist}, "EWORKER"},
+		{&transform.Error{Kind: transform.KindPlan}, "EPLAN"},
+		{&transform.Error{Kind: transform.KindDeadline}, "EWORKER"},
+		{&fs.PathError{Err: fs.ErrPermission}, "ESTORE"},
+		{fs.ErrNotExist, "ESTORE"},
+		{store.ErrUnavailable, "ESTORE"},
+		{binfmt.ErrManifest, "EDATASET"},
+		{binfmt.ErrMismatch, "EDATASET"},
+		{sampler.ErrUnsupported, "EOPTION"},
+		{errors.New("what nobody foresaw"), "EINTERNAL"},
+	} {
+		got := encode(fmt.Errorf("outer: %w", c.err)).Error()
+		if !strings.HasPrefix(got, c.want+": outer: ") {
+			t.Errorf("%T: %q, want the code %s", c.err, got, c.want)
+		}
+	}
+	if encode(nil) != nil {
+		t.Error("no error became one")
+	}
+}
+
+func TestMismatchCarriesItsDiff(t *testing.T) {
+	got := encode(&sampler.MismatchError{Diff: []string{"seed: 1, state 2", "shuffle: full, state none"}}).Error()
+	if lines := strings.Split(got, "\n"); len(lines) != 3 || lines[1] != "seed: 1, state 2" || !strings.HasPrefix(got, "EIDENTITY: ") {
+		t.Errorf("%q: want the message and one line a difference", got)
+	}
+}
+
+func TestPanicBecomesAnError(t *testing.T) {
+	_, err := ask("Stats", loaders.add(&session{loader: new(loader.Loader)}), func(*loader.Loader) (any, error) { panic("planted") })
+	if err == nil || !strings.HasPrefix(err.Error(), "EINTERNAL: pybind.Stats: panic: planted") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnknownHandles(t *testing.T) {
+	if _, err := Next(1<<40, 1); err == nil || !strings.HasPrefix(err.Error(), "ECLOSED: ") {
+		t.Errorf("Next: %v", err)
+	}
+	if err := Close(1 << 40); err != nil {
+		t.Errorf("a second Close: %v", err)
+	}
+	if err := Release(1<<40, 1); err != nil {
+		t.Errorf("a late Release: %v", err)
+	}
+}
+
+func TestOpenRefusesUnknownOptions(t *testing.T) {
+	if _, err := Open(`{"url": "/x", "colour": 1}`); err == nil || !strings.HasPrefix(err.Error(), "EOPTION: ") || !strings.Contains(err.Error(), "colour") {
+		t.Errorf("got %v", err)
+	}
+}
