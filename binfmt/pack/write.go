@@ -175,6 +175,7 @@ func (w *binWriter) drain(ctx context.Context, b *binPlan, queue <-chan *loaded,
 		return err
 	}
 	at := int64(len(head))
+	w.step(at)
 	for _, it := range b.items {
 		l, ok := <-queue
 		if !ok {

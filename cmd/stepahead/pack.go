@@ -165,14 +165,24 @@ func progressBar(w io.Writer) (show func(pack.Progress), done func()) {
 		if p.Phase != phase {
 			done()
 			phase = p.Phase
-			bar = progressbar.NewOptions64(p.Total,
-				progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(fmt.Sprintf("%-6s", p.Phase)),
-				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
-				progressbar.OptionShowIts(), progressbar.OptionSetItsString("files"), progressbar.OptionShowBytes(p.Phase != "scan"),
-				progressbar.OptionSetPredictTime(true))
+			bar = newBar(w, p)
 		}
 		bar.Set64(p.Done) // an error would only mean that the bar is wrong
 	}, done
+}
+
+// newBar counts files while scanning, else bytes.
+func newBar(w io.Writer, p pack.Progress) *progressbar.ProgressBar {
+	options := []progressbar.Option{
+		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(fmt.Sprintf("%-6s", p.Phase)), progressbar.OptionShowCount(),
+		progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionFullWidth(), progressbar.OptionSetPredictTime(true),
+	}
+	if p.Phase == "scan" {
+		options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString("files"))
+	} else {
+		options = append(options, progressbar.OptionShowBytes(true))
+	}
+	return progressbar.NewOptions64(p.Total, options...)
 }
 
 // byteSize is a flag: a number of bytes, or of KiB, MiB, GiB or TiB.
