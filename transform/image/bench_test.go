@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/transform"
+	"golang.org/x/sys/unix"
 )
 
 // benchEnv may name a folder of JPEG files to measure with instead of the photographs of the test data.
@@ -133,6 +135,39 @@ func BenchmarkRegionOnly(b *testing.B) {
 	})
 }
 
+// BenchmarkAgainstRegion reports the whole operator's CPU time as a multiple of the floor's, image by image in turn, so
+// that a busy machine disturbs both alike. It counts the calling thread alone.
+func BenchmarkAgainstRegion(b *testing.B) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	plan, err := transform.ParsePlan([]byte(benchPlan))
+	if err != nil {
+		b.Fatal(err)
+	}
+	out := make([]byte, 64<<20)
+	var whole, floor int64
+	measure(b, func(i int, s sample) {
+		t0 := threadTime(b)
+		if _, err := Run(plan, transform.Key{Seed: 7, Sample: uint64(i)}, s.in, out, Limits{}); err != nil {
+			b.Fatal(err)
+		}
+		t1 := threadTime(b)
+		if _, err := runSteps(s.in, out, bestVariant(), transform.Step{Kind: transform.StepCrop, Box: s.box}); err != nil {
+			b.Fatal(err)
+		}
+		whole, floor = whole+t1-t0, floor+threadTime(b)-t1
+	})
+	b.ReportMetric(float64(whole)/float64(floor), "x-region-only")
+}
+
+func threadTime(b *testing.B) int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		b.Fatal(err)
+	}
+	return t.Nano()
+}
+
 // BenchmarkDecode decodes whole images.
 func BenchmarkDecode(b *testing.B) {
 	out := make([]byte, 64<<20)
@@ -157,4 +192,15 @@ func variants() []variant {
 func runSteps(in, out []byte, v variant, steps ...transform.Step) (transform.TensorSpec, error) {
 	j := job{lim: Limits{}.withDefaults(), variant: v}
 	return j.run(in, out, func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: steps}, nil })
+}
+
+// BenchmarkTables computes the coefficients of both axes.
+func BenchmarkTables(b *testing.B) {
+	s := newStage(340, 330)
+	if err := s.scale(transform.Step{Width: 224, Height: 224, Version: 2}); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		s.tables()
+	}
 }

@@ -122,33 +122,43 @@ type tables struct {
 
 func (s *stage) tables() tables {
 	t := tables{source: s.crop}
-	t.horizontal, t.source.X, t.source.W = s.kernel.pass(s.crop.X, s.crop.W, s.w, s.window.X, s.window.W, channels)
-	t.vertical, t.source.Y, t.source.H = s.kernel.pass(s.crop.Y, s.crop.H, s.h, s.window.Y, s.window.H, 1)
-	if s.mirror {
-		t.horizontal.mirror()
+	across, down := s.kernel.scaling(s.crop.W, s.w), s.kernel.scaling(s.crop.H, s.h)
+	t.reserve(s, across, down)
+	t.source.X, t.source.W = s.crop.X+s.window.X, s.window.W
+	if t.horizontal.count > 0 {
+		lo, hi := t.horizontal.fill(across, s.window.X, s.window.W, channels, s.mirror)
+		t.source.X, t.source.W = s.crop.X+lo, hi-lo
 	}
-	t.horizontal.pad(4)
-	for _, a := range []axis{t.horizontal, t.vertical} {
-		t.index = append(append(t.index, a.first...), a.pairs...)
-		t.coef = append(t.coef, a.coef...)
+	t.source.Y, t.source.H = s.crop.Y+s.window.Y, s.window.H
+	if t.vertical.count > 0 {
+		lo, hi := t.vertical.fill(down, s.window.Y, s.window.H, 1, false)
+		t.source.Y, t.source.H = s.crop.Y+lo, hi-lo
 	}
 	return t
 }
 
-// pass returns the coefficients that make outputs [from, from+count) of m out of the n inputs at
-// origin, and the inputs that they need. Positions are in units, relative to the first of those.
-func (k kernel) pass(origin, n, m, from, count, unit int) (a axis, at, length int) {
-	if n == m {
-		return axis{}, origin + from, count
+// reserve lays the axes of the passes that are needed into index and coef, as the C side expects them.
+func (t *tables) reserve(s *stage, across, down scaling) {
+	if s.w != s.crop.W {
+		t.horizontal = axis{count: (s.window.W + 3) / 4 * 4, stride: (across.mostTaps() + 1) / 2}
 	}
-	a = k.axisOf(n, m, from, from+count)
-	lo, hi := a.span(n)
-	a.shift(lo, unit)
-	return a, origin + lo, hi - lo
+	if s.h != s.crop.H {
+		t.vertical = axis{count: s.window.H, stride: (down.mostTaps() + 1) / 2}
+	}
+	t.index = make([]int32, 2*(t.horizontal.count+t.vertical.count))
+	t.coef = make([]int16, 4*(t.horizontal.count*t.horizontal.stride+t.vertical.count*t.vertical.stride))
+	index, coef := t.index, t.coef
+	for _, a := range []*axis{&t.horizontal, &t.vertical} {
+		a.first, a.pairs, index = index[:a.count], index[a.count:2*a.count], index[2*a.count:]
+		a.coef, coef = coef[:4*a.count*a.stride], coef[4*a.count*a.stride:]
+	}
 }
 
 // tableBytes bounds the memory of tables, before it is taken.
 func (s *stage) tableBytes() int64 {
-	taps := func(n, m, count int) int64 { return int64(count+4) * int64(s.kernel.mostTaps(n, m)+9) * 4 }
-	return 2 * (taps(s.crop.W, s.w, s.window.W) + taps(s.crop.H, s.h, s.window.H))
+	size := func(n, m, count int) int64 {
+		most := int64(s.kernel.scaling(n, m).mostTaps())
+		return 8 * (int64(count+4)*(most+3) + most)
+	}
+	return size(s.crop.W, s.w, s.window.W) + size(s.crop.H, s.h, s.window.H)
 }

@@ -96,7 +96,8 @@ func (p pixels) tall(k kernel, h int) pixels {
 }
 
 func weigh(k kernel, n, m, o int, value func(i int) byte) byte {
-	lo, w := k.weights(n, m, o, make([]float64, k.mostTaps(n, m)))
+	scaled := k.scaling(n, m)
+	lo, w := scaled.weights(o, make([]float64, scaled.mostTaps()))
 	sum := int64(1) << 21
 	for i, weight := range w {
 		sum += int64(math.Trunc(weight*(1<<22)+math.Copysign(0.5, weight))) * int64(value(lo+i))
