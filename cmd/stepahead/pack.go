@@ -85,10 +85,10 @@ func runPack(ctx context.Context, f packFlags, out, errOut io.Writer) error {
 	}
 	report := new(pack.Report)
 	f.options.Report = report
-	progress, done := progressBar(errOut)
-	f.options.Progress = progress
+	progress := newMeter(errOut)
+	f.options.Progress = progress.show
 	m, err := pack.Pack(ctx, src, st, name, f.options)
-	done()
+	progress.done()
 	if err != nil {
 		return codeOfPack(err)
 	}
@@ -147,28 +147,47 @@ func printPacked(out io.Writer, f packFlags, m *binfmt.Manifest, r *pack.Report)
 	return nil
 }
 
-// progressBar shows progress on a terminal; elsewhere it shows nothing. done ends the last line.
-func progressBar(w io.Writer) (show func(pack.Progress), done func()) {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil, func() {}
+// meter shows progress on a terminal; elsewhere it shows nothing. Its methods must not run at the
+// same time.
+type meter struct {
+	w     io.Writer // nil: nobody is watching
+	phase string
+	bar   *progressbar.ProgressBar
+}
+
+func newMeter(w io.Writer) *meter {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return &meter{w: w}
 	}
-	var bar *progressbar.ProgressBar
-	phase := ""
-	done = func() {
-		if bar != nil {
-			bar.Exit()
-			fmt.Fprintln(w)
-		}
+	return &meter{}
+}
+
+// show draws the bar, a new one for each phase.
+func (m *meter) show(p pack.Progress) {
+	if m.w == nil {
+		return
 	}
-	return func(p pack.Progress) {
-		if p.Phase != phase {
-			done()
-			phase = p.Phase
-			bar = newBar(w, p)
-		}
-		bar.Set64(p.Done) // an error would only mean that the bar is wrong
-	}, done
+	if p.Phase != m.phase {
+		m.done()
+		m.phase, m.bar = p.Phase, newBar(m.w, p)
+	}
+	m.bar.Set64(p.Done) // an error would only mean that the bar is wrong
+}
+
+// clear makes room for a line of text; the next show draws the bar again.
+func (m *meter) clear() {
+	if m.bar != nil {
+		m.bar.Clear()
+	}
+}
+
+// done leaves the bar as it is and goes to the next line.
+func (m *meter) done() {
+	if m.bar != nil {
+		m.bar.Exit()
+		fmt.Fprintln(m.w)
+		m.bar = nil
+	}
 }
 
 // newBar counts files while scanning, else bytes.

@@ -25,10 +25,7 @@ code is 1 if there is any.`,
 		Example: `  stepahead verify datasets/photos --json | jq 'select(.kind == "crc") | .key'`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			show, done := progressBar(cmd.ErrOrStderr())
-			defer done()
-			o := pack.VerifyOptions{Workers: workers, Progress: show}
-			return runVerify(cmd.Context(), args[0], o, asJSON, cmd.OutOrStdout())
+			return runVerify(cmd.Context(), args[0], workers, asJSON, cmd.OutOrStdout(), newMeter(cmd.ErrOrStderr()))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line: the findings, then what was checked")
@@ -36,7 +33,7 @@ code is 1 if there is any.`,
 	return c
 }
 
-func runVerify(ctx context.Context, url string, o pack.VerifyOptions, asJSON bool, out io.Writer) error {
+func runVerify(ctx context.Context, url string, workers int, asJSON bool, out io.Writer, progress *meter) error {
 	st, name, err := dir.Open(url, dir.Options{})
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
@@ -44,6 +41,8 @@ func runVerify(ctx context.Context, url string, o pack.VerifyOptions, asJSON boo
 	lines := json.NewEncoder(out)
 	var failed error
 	show := func(f pack.Finding) {
+		progress.clear()
+		var err error
 		if asJSON {
 			err = lines.Encode(f)
 		} else {
@@ -54,7 +53,8 @@ func runVerify(ctx context.Context, url string, o pack.VerifyOptions, asJSON boo
 		}
 	}
 	start := time.Now()
-	checked, err := pack.Verify(ctx, st, name, o, show)
+	checked, err := pack.Verify(ctx, st, name, pack.VerifyOptions{Workers: workers, Progress: progress.show}, show)
+	progress.done()
 	if err == nil {
 		err = failed
 	}
