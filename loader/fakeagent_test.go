@@ -66,7 +66,8 @@ type fakeAgent struct {
 
 // cluster is fake agents, reached without a port being opened.
 type cluster struct {
-	k *kit
+	k    *kit
+	keys auth.Keyring
 
 	mu     sync.Mutex
 	lis    map[string]*bufconn.Listener
@@ -74,7 +75,11 @@ type cluster struct {
 }
 
 func newCluster(t testing.TB, k *kit, nodes ...string) *cluster {
-	c := &cluster{k: k, lis: map[string]*bufconn.Listener{}}
+	return newClusterWithKeys(t, k, auth.Insecure(), nodes...)
+}
+
+func newClusterWithKeys(t testing.TB, k *kit, keys auth.Keyring, nodes ...string) *cluster {
+	c := &cluster{k: k, keys: keys, lis: map[string]*bufconn.Listener{}}
 	for i, n := range nodes {
 		c.add(t, n, fmt.Sprintf("127.0.0.1:%d", 7000+i), honest)
 	}
@@ -88,8 +93,8 @@ func (c *cluster) add(t testing.TB, node, addr string, how conduct) *fakeAgent {
 	a := &fakeAgent{node: node, addr: addr, k: c.k, data: d, conduct: how, down: make(chan struct{}), seen: make(chan struct{})}
 	lis := bufconn.Listen(1 << 20)
 	a.srv = grpc.NewServer(fetch.ServerOptions()...)
-	fetch.Register(a.srv, node, a, auth.Insecure())
-	hints.Serve(a.srv, a, auth.Insecure())
+	fetch.Register(a.srv, node, a, c.keys)
+	hints.Serve(a.srv, a, c.keys)
 	go a.srv.Serve(lis)
 	c.mu.Lock()
 	c.lis[addr] = lis
@@ -176,11 +181,14 @@ func (a *fakeAgent) await(t testing.TB, what string, ok func() bool) {
 }
 
 // Announce implements hints.Handler.
-func (a *fakeAgent) Announce(ctx context.Context, h hints.Hint, _ auth.Claims) (hints.Reply, error) {
+func (a *fakeAgent) Announce(ctx context.Context, h hints.Hint, who auth.Claims) (hints.Reply, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer a.noteLocked()
 	a.hints = append(a.hints, h)
+	if err := who.Allows(auth.RightHint, "/data"); err != nil {
+		return hints.Refuse(hints.ReasonDenied, err.Error()), nil
+	}
 	if a.conduct == strange {
 		return hints.Refuse(hints.ReasonIdentity, "another dataset"), nil
 	}

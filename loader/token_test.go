@@ -1,10 +1,13 @@
 package loader
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
 
@@ -59,6 +62,48 @@ func TestTokenGoesOnlyWhereItMay(t *testing.T) {
 				if (got == "Bearer secret") != c.sent || got != "" && !c.sent {
 					t.Fatalf("the agent got %q", got)
 				}
+			}
+		})
+	}
+}
+
+// A token that is missing, expired, for another job or for another root costs the agents' help and
+// nothing else; one that fits brings it.
+func TestTokensThatDoNotFit(t *testing.T) {
+	key, err := auth.NewKey("k1", bytes.Repeat([]byte{7}, 32))
+	must(t, err)
+	keys, err := auth.NewKeyring(key)
+	must(t, err)
+	mint := func(job, root string, until time.Duration) string {
+		token, err := auth.Mint(key, auth.Claims{Job: job, User: "u", Roots: []string{root}, Rights: []string{auth.RightFetch, auth.RightHint}, Expires: time.Now().Add(until)})
+		must(t, err)
+		return token
+	}
+	k := newKit(t, 48, 20, nil)
+	want := contents(t, mustOpen(t, k.options(t)), 6)
+	for _, c := range []struct{ name, token, reason string }{
+		{"fits", mint("job", "/data", time.Hour), ""},
+		{"missing", "", "denied"},
+		{"expired", mint("job", "/data", -time.Minute), "denied"},
+		{"another job", mint("other", "/data", time.Hour), "denied"},
+		{"another root", mint("job", "/elsewhere", time.Hour), "denied"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cl := newClusterWithKeys(t, k, keys, kitNodes...)
+			o := cl.options(t)
+			o.Token = c.token
+			l := mustOpen(t, o)
+			if c.reason == "" {
+				cl.warm(t, l)
+			} else {
+				waitUntil(t, func() bool { return l.Stats().HintsFailed >= 3 })
+			}
+			if got := contents(t, l, 6); got != want {
+				t.Fatal("other bytes than without agents")
+			}
+			s := l.Stats()
+			if c.reason == "" && s.Prepared != 48 || c.reason != "" && (s.Prepared != 0 || s.ByReason[c.reason] == 0) {
+				t.Fatalf("prepared %d, reasons %v", s.Prepared, s.ByReason)
 			}
 		})
 	}
