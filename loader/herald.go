@@ -31,6 +31,7 @@ type herald struct {
 	empty   bool  // the last list was empty, and the log says so
 	seen    int64 // the position when progress was looked at last
 	golden  map[string]string
+	askAt   time.Duration // the local workers are not asked for golden before
 }
 
 // run returns when ctx ends. It fails only by a bug: an agent's failure is a log line.
@@ -227,8 +228,12 @@ func (h *herald) learn(ctx context.Context) bool {
 	if h.golden != nil {
 		return true
 	}
+	if h.l.now() < h.askAt {
+		return false
+	}
 	golden, err := h.l.runner.Golden(ctx)
 	if err != nil {
+		h.askAt = h.l.now() + maxBackOff
 		h.l.o.Log.Warn("cannot ask the local workers for their operators: agents are not told anything yet", zap.Error(err))
 		return false
 	}

@@ -98,6 +98,9 @@ func Open(ctx context.Context, o Options) (*Loader, error) {
 
 func open(ctx context.Context, o Options) (_ *Loader, err error) {
 	if err := o.Validate(); err != nil {
+		if o.Runner != nil {
+			err = errors.Join(err, o.Runner.Close())
+		}
 		return nil, err
 	}
 	o = o.withDefaults()

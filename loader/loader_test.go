@@ -317,6 +317,9 @@ func TestOptionsAndFields(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q in it", err, c.want)
 		}
+		if n := o.Runner.(*fakePool).closed.Load(); n != 1 {
+			t.Errorf("%s: the runner was closed %d times", c.want, n)
+		}
 	}
 	o := k.options(t)
 	o.Plans = map[string]*transform.Plan{"": cropPlan(t)}

@@ -77,7 +77,8 @@ type Options struct {
 	Workers int
 	// WorkerPath is the worker program. Default: what worker.Find("") gives.
 	WorkerPath string
-	// Runner replaces the worker processes when not nil. The Loader closes it.
+	// Runner replaces the worker processes when not nil. Open takes it over, even when it fails: it is
+	// closed with the Loader.
 	Runner Runner
 
 	// Agents: empty means none; AgentsAuto alone those of the registry; else addresses, each
