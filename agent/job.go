@@ -16,6 +16,9 @@ const (
 	maxEntries = 1 << 20
 	// maxReaders bounds the readers of a job whose progress is kept apart.
 	maxReaders = 1 << 16
+	// laggard is how many steps behind the slowest known reader a reader may be that was not heard of
+	// yet, or whose message is on its way.
+	laggard = 2
 	// A reader that was silent for silentSteps steps, and for silentTime in any case, no longer holds
 	// the job's progress back.
 	silentSteps = 8
@@ -31,7 +34,8 @@ type job struct {
 	ttl        time.Duration // it is freed when not heard of for so long
 	window     int64
 	first      int64
-	progress   int64 // lowest step that some reader still wants: what is below goes
+	progress   int64 // lowest step that some reader may still want: what is below is gone
+	lowest     int64 // the slowest reader's progress when one was last heard of
 	ahead      int64 // that of the reader who is furthest: the window and the due times follow it
 	depth      int64 // how many steps ahead of their progress readers fetch
 	next       int64 // lowest step that was not yet looked up in this generation
@@ -176,7 +180,7 @@ func (ev resolvedEvent) apply(p *planner, now time.Duration) {
 	}
 }
 
-// progressEvent says how far all readers of a job are, when their fetches do not.
+// progressEvent says how far a job is, when no fetch does.
 type progressEvent struct {
 	job, run string
 	step     int64
@@ -189,21 +193,22 @@ func (ev progressEvent) apply(p *planner, now time.Duration) {
 		p.do(verdictAction{reason: hints.ReasonUnknownJob})
 	default:
 		p.do(verdictAction{accepted: true, fresh: true})
-		for name, r := range j.readers {
-			j.readers[name] = reader{progress: max(r.progress, ev.step), seen: r.seen}
-		}
-		j.seen = now
-		p.lead(j, ev.step, now)
-		p.pass(j, ev.step, now)
+		p.moved(j, ev.step, now)
 	}
 }
 
-// note takes a reader's progress. What every reader has passed goes; the window follows the furthest.
+// note takes a reader's progress.
 func (p *planner) note(j *job, name string, progress int64, now time.Duration) {
-	j.seen = now
 	if r, known := j.readers[name]; known || len(j.readers) < maxReaders {
 		j.readers[name] = reader{progress: max(r.progress, progress), seen: now}
 	}
+	p.moved(j, progress, now)
+}
+
+// moved follows a sign of life at a step: what every reader has passed goes, and the window follows the
+// furthest.
+func (p *planner) moved(j *job, progress int64, now time.Duration) {
+	j.seen = now
 	silent := silentTime
 	if gap, ok := j.clock.step(); ok {
 		silent = max(silent, silentSteps*gap)
@@ -216,8 +221,9 @@ func (p *planner) note(j *job, name string, progress int64, now time.Duration) {
 		}
 		lowest = min(lowest, r.progress)
 	}
+	j.lowest = lowest
 	p.lead(j, progress, now)
-	p.pass(j, lowest, now)
+	p.pass(j, lowest-laggard, now)
 }
 
 // lead moves the window: the furthest reader has come to a step.

@@ -78,7 +78,7 @@ func (s *site) start(t *testing.T, node string) {
 	t.Helper()
 	st, _, err := dir.Open(s.root, dir.Options{Node: node})
 	must(t, err)
-	pool, err := worker.New(worker.Options{Path: s.worker, Workers: 1, Idle: os.Getenv("NOIDLE") == ""})
+	pool, err := worker.New(worker.Options{Path: s.worker, Workers: 1, Idle: true})
 	must(t, err)
 	a, err := agent.New(agent.Options{
 		Node: node, Store: st, CacheDir: filepath.Join(s.root, "cache-"+node), Pool: pool, Load: agent.Steady(0.25),

@@ -169,6 +169,9 @@ func (r *rim) release(t *rapid.T) {
 func (r *rim) fetch(t *rapid.T, job string) {
 	r.tickets++
 	step := int64(rapid.IntRange(0, 12).Draw(t, "step"))
+	if j := r.p.jobs[job]; j != nil && rapid.IntRange(0, 3).Draw(t, "where") > 0 {
+		step = j.progress + int64(rapid.IntRange(0, 3).Draw(t, "from"))
+	}
 	ev := fetchEvent{
 		ticket: r.tickets, job: job, run: rapid.SampledFrom([]string{"1", "1", "1", "2"}).Draw(t, "run"),
 		reader: rapid.SampledFrom([]string{"r0", "r1"}).Draw(t, "reader"), step: step,
@@ -230,7 +233,16 @@ func TestPlannerKeepsItsPromises(t *testing.T) {
 				r.now += 2 * time.Second
 				r.send(loadEvent{known: true})
 			},
+			"rush": func(t *rapid.T) { // everything that can happen at once does
+				for len(r.lookups) > 0 {
+					r.resolve(t)
+				}
+				for n := 0; len(r.running) > 0 && n < 50; n++ {
+					r.end(t)
+				}
+			},
 			"resolve": r.resolve,
+			"again":   func(t *rapid.T) { r.fetch(t, "a") },
 			"end":     r.end,
 			"release": r.release,
 			"fetch":   func(t *rapid.T) { r.fetch(t, rapid.SampledFrom(jobs).Draw(t, "job")) },
@@ -284,9 +296,18 @@ func TestClock(t *testing.T) {
 	if got, ok := c.step(); !ok || got != time.Second {
 		t.Errorf("step time %v %v, want 1s", got, ok)
 	}
-	c.advance(4, 402*time.Second)
+	for i := range 10 { // a pause after every step
+		c.advance(1, 400*time.Second+time.Duration(i*60+1)*time.Second)
+		c.advance(1, 400*time.Second+time.Duration(i*60+60)*time.Second)
+	}
+	if got, _ := c.step(); got != time.Second {
+		t.Errorf("step time %v with a pause at every second step, want 1s", got)
+	}
+	c.restart()
+	c.advance(1, 398*time.Second+1000*time.Second)
+	c.advance(4, 402*time.Second+1000*time.Second)
 	for i := range clockGaps {
-		c.advance(1, 402*time.Second+time.Duration(i+1)*2*time.Second)
+		c.advance(1, 1402*time.Second+time.Duration(i+1)*2*time.Second)
 	}
 	if got, _ := c.step(); got != 2*time.Second {
 		t.Errorf("step time %v after it doubled, want 2s", got)

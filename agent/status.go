@@ -30,7 +30,7 @@ func (l *loop) status() []jobStatus {
 	for _, j := range l.planner.sortedJobs() {
 		gap, _ := j.clock.step()
 		s := jobStatus{
-			Job: j.id, Run: j.run, Generation: j.generation, Progress: j.progress,
+			Job: j.id, Run: j.run, Generation: j.generation, Progress: j.ahead,
 			Window: [2]int64{j.progress, j.horizon()}, StepTime: gap.Seconds(), Readers: len(j.readers), ShelfBytes: j.held,
 		}
 		if k := l.lookups[j.id]; k != nil {
