@@ -83,8 +83,7 @@ func TestEveryConduct(t *testing.T) {
 			if how == hanging {
 				o.testing.minWait, o.FetchDeadline = 5*time.Millisecond, 5*time.Millisecond
 			}
-			l := mustOpen(t, o)
-			c.warm2(t, l, how)
+			l := c.openWarm(t, o, how)
 			if got := contents(t, l, 12); got != want {
 				t.Fatal("other bytes than without agents")
 			}
@@ -99,14 +98,24 @@ func TestEveryConduct(t *testing.T) {
 	}
 }
 
-// warm2 lets the agents take the schedule and then behave.
-func (c *cluster) warm2(t testing.TB, l *Loader, how conduct) {
-	if how != strange {
-		c.warm(t, l)
+// openWarm opens a loader, lets the agents hear of it, and then behave.
+func (c *cluster) openWarm(t testing.TB, o Options, how conduct) *Loader {
+	t.Helper()
+	if how == strange { // it shows when the schedule comes
+		for _, a := range c.agents {
+			a.set(how)
+		}
 	}
+	l := mustOpen(t, o)
+	if how == strange {
+		waitUntil(t, func() bool { return l.Stats().HintsFailed >= int64(len(c.agents)) })
+		return l
+	}
+	c.warm(t, l)
 	for _, a := range c.agents {
 		a.set(how)
 	}
+	return l
 }
 
 // A killed agent costs nothing but speed; when it comes back it is used again.
