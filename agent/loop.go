@@ -95,7 +95,7 @@ func (l *loop) handle(env envelope) {
 		env.inspect <- l.status()
 		return
 	}
-	if env.hint != nil {
+	if env.hint != nil { // asked again: its run may have been replaced while its dataset was opened
 		if r, ok := l.inbox.Admit(*env.hint); !ok {
 			l.discard(env.task)
 			env.reply <- r
