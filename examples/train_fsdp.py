@@ -134,8 +134,7 @@ def main() -> None:
     if args.resume:
         load(args.resume, model, optimizer, loader)
         first = args.resume_step
-    clock = Clock(args.step_seconds, per_rank(args.log))
-    started = time.monotonic()
+    clock = Clock(args.step_seconds, per_rank(args.times))
     for step, batch in enumerate(batches(loader, args.from_memory), start=first):
         waited = time.monotonic() - clock.started
         loss = train_step(model, optimizer, batch, device)
@@ -144,7 +143,7 @@ def main() -> None:
         if rank == 0 and step % 20 == 0:
             print(f"step {step}: loss {loss:.3f}, waited {1e3 * waited:.0f} ms for data", flush=True)
         del batch
-        if step + 1 == args.steps or (args.seconds and time.monotonic() - started > args.seconds):
+        if step + 1 == args.steps:
             break
     if args.save:
         save(args.save, model, optimizer, loader)
@@ -157,7 +156,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("dataset", help="the packed dataset: a folder or a URL")
     parser.add_argument("--global-batch", type=int, default=64, help="samples a step over all ranks (default 64)")
     parser.add_argument("--steps", type=int, default=100, help="stop after this step of the whole run (default 100)")
-    parser.add_argument("--seconds", type=float, help="stop after this time")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--classes", type=int, default=1000, help="labels of the dataset, or more")
     parser.add_argument("--agents", help='"auto" for those that the store\'s registry lists (default: none)')
@@ -166,7 +164,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--step-seconds", type=float, default=0.0, help="sleep until a step has lasted this long")
     parser.add_argument("--record", help="write proof records to this path, one file a rank")
     parser.add_argument("--stats", help="write what each step cost to this path, one file a rank")
-    parser.add_argument("--log", help="write step times to this path, one file a rank")
+    parser.add_argument("--times", help="write step times to this path, one file a rank")
     parser.add_argument("--from-memory", action="store_true", help="repeat two batches: what training costs alone")
     parser.add_argument("--save", type=pathlib.Path, help="write a checkpoint here at the end")
     parser.add_argument("--resume", type=pathlib.Path, help="continue from this checkpoint")

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/stepahead-io/stepahead/hints"
@@ -92,7 +90,7 @@ func (f *finder) find(ctx context.Context, now time.Duration) ([]peer, error) {
 	for _, e := range found.Live {
 		given := f.byAddr[e.Addr]
 		if f.auto || given {
-			list = append(list, newPeer(e.Node, e.Addr, given || f.ownedByStore(e.Node)))
+			list = append(list, newPeer(e.Node, e.Addr, given || f.ownedByStore(ctx, e.Node)))
 		}
 	}
 	return list, nil
@@ -101,28 +99,11 @@ func (f *finder) find(ctx context.Context, now time.Duration) ([]peer, error) {
 // ownedByStore tells whether an agent's registry file belongs to whoever owns the folder of agents'
 // store: a file that anyone else put there must not be sent a token. Where the owner cannot be told,
 // it is nobody's.
-func (f *finder) ownedByStore(node string) bool {
-	root, ok1 := f.owner("/")
-	file, ok2 := f.owner(path.Join(f.dir, node+".json"))
-	return ok1 && ok2 && root == file
-}
-
-func (f *finder) owner(name string) (uid uint32, ok bool) {
-	l, ok := f.store.(store.Localizer)
-	if !ok {
-		return 0, false
+func (f *finder) ownedByStore(ctx context.Context, node string) bool {
+	root, err := f.store.Stat(ctx, "/")
+	if err != nil || root.Owner == "" {
+		return false
 	}
-	local, ok := l.LocalPath(name)
-	if !ok {
-		return 0, false
-	}
-	info, err := os.Lstat(local)
-	if err != nil {
-		return 0, false
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return st.Uid, true
+	file, err := f.store.Stat(ctx, path.Join(f.dir, node+".json"))
+	return err == nil && file.Owner == root.Owner
 }

@@ -2,24 +2,34 @@ package loader
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stepahead-io/stepahead/internal/auth"
-	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/store"
 )
+
+// ownerless is a store that cannot tell whose a file is.
+type ownerless struct{ store.Store }
+
+func (s ownerless) Stat(ctx context.Context, name string) (store.Info, error) {
+	info, err := s.Store.Stat(ctx, name)
+	info.Owner = ""
+	return info, err
+}
 
 // A token goes to agents given by address, and to those whose registry file is the store owner's.
 func TestTokenGoesOnlyWhereItMay(t *testing.T) {
 	const stranger = 12345
 	for _, c := range []struct {
-		name      string
-		simulated bool   // the store cannot tell owners
-		agents    string // "" by node and address
-		owner     int    // of the registry file, 0: ours
-		sent      bool
+		name    string
+		unknown bool   // the store cannot tell owners
+		agents  string // "" by node and address
+		owner   int    // of the registry file, 0: ours
+		sent    bool
 	}{
 		{"given with its node", true, "", 0, true},
 		{"given by address", true, "127.0.0.1:7000", 0, true},
@@ -30,12 +40,6 @@ func TestTokenGoesOnlyWhereItMay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			k := newKit(t, 16, 16, nil)
 			node := "dn1"
-			if !c.simulated {
-				must(t, os.Remove(filepath.Join(k.root, ".stepahead", "store.json")))
-				st, _, err := dir.Open(k.root, dir.Options{})
-				must(t, err)
-				k.store, node = st, "local"
-			}
 			cl := newCluster(t, k, node)
 			cl.register(t, cl.agents[0])
 			if c.owner != 0 {
@@ -46,6 +50,9 @@ func TestTokenGoesOnlyWhereItMay(t *testing.T) {
 			}
 			o := cl.options(t)
 			o.Token = "secret"
+			if c.unknown {
+				o.Store = ownerless{o.Store}
+			}
 			if c.agents != "" {
 				o.Agents = []string{c.agents}
 			}

@@ -169,6 +169,12 @@ func Stats(handle int64) (string, error) {
 	return ask("Stats", handle, func(l *loader.Loader) (any, error) { return l.Stats(), nil })
 }
 
+// Begin says that a new loop over the batches starts: after an epoch's last batch it is the next epoch's.
+func Begin(handle int64) (err error) {
+	_, err = ask("Begin", handle, func(l *loader.Loader) (any, error) { return nil, l.Begin() })
+	return err
+}
+
 // WorkerCPU returns the CPU time of the loader's worker processes so far, in seconds.
 func WorkerCPU(handle int64) (seconds float64, err error) {
 	defer caught("WorkerCPU", &err)

@@ -75,6 +75,9 @@ type Info struct {
 	Dir      bool
 	ModTime  time.Time
 	Identity Identity
+	// Owner is the user that the file or folder belongs to, as the store names users (dir: the numeric
+	// user id); "" where the store cannot tell.
+	Owner string
 }
 
 // Replica says that a node holds the bytes [Off, Off+Len) of a file: one row for each pair of block

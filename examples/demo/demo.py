@@ -120,7 +120,7 @@ class Demo:
 
     def runs(self) -> tuple[Run, list[Run]]:
         self.say("measuring training alone, from batches in memory")
-        memory = Run("from memory", [self.train("memory", 2, "--from-memory", "--steps", "60", "--seconds", "14")])
+        memory = Run("from memory", [self.train("memory", 2, "--from-memory", "--steps", "60")])
         self.say(f"run 1 of 4: agents off, 2 ranks, {STEPS} steps")
         off = Run("1 agents off", [self.train("run1", 2, "--steps", str(STEPS))])
         self.say("run 2 of 4: agents on")

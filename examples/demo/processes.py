@@ -65,7 +65,7 @@ class Training:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.ranks = folder, ranks
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        command += [str(TRAIN), str(dataset), "--log", str(folder / "log"), "--stats", str(folder / "stats")]
+        command += [str(TRAIN), str(dataset), "--times", str(folder / "times"), "--stats", str(folder / "stats")]
         self.command = [*command, "--record", str(folder / "record"), *arguments]
 
     def run(self, environment: dict[str, str], on_step: Callable[[int], None] = lambda step: None) -> None:
@@ -75,7 +75,7 @@ class Training:
         with open(output, "wb") as log:
             process = subprocess.Popen(self.command, stdout=log, stderr=log, env=env, start_new_session=True)
         try:
-            for step in follow_steps(self.folder / "log.rank0", lambda: process.poll() is None):
+            for step in follow_steps(self.folder / "times.rank0", lambda: process.poll() is None):
                 on_step(step)
         except BaseException:
             os.killpg(process.pid, signal.SIGTERM)

@@ -35,13 +35,13 @@ class Run:
         for number, segment in enumerate(self.segments):
             for rank in range(segment.ranks):
                 extra = {"rank": rank, "segment": number, "first": self.first(segment)}
-                self.log += [line | extra for line in lines(segment.folder / f"log.rank{rank}")]
+                self.log += [line | extra for line in lines(segment.folder / f"times.rank{rank}")]
                 self.stats += [line | extra for line in lines(segment.folder / f"stats.rank{rank}")]
         return self
 
     @staticmethod
     def first(segment: Training) -> int:
-        return lines(segment.folder / "log.rank0")[0]["step"]
+        return lines(segment.folder / "times.rank0")[0]["step"]
 
     def warm(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [row for row in rows if row["step"] >= row["first"] + WARM_UP]

@@ -12,7 +12,11 @@ import (
 const root = "../.."
 
 // goroutineOwners lists the files that may start goroutines, each with what ends them.
-var goroutineOwners = map[string]string{}
+var goroutineOwners = map[string]string{
+	"benchmarks/wire/wire.go":     "the server ends with Stop",
+	"loader/tasks.go":             "Close waits for all of them",
+	"transform/worker/process.go": "ends with the worker process, which Close kills",
+}
 
 var checks = map[string]func([]Package) []string{
 	"imports":          Imports,

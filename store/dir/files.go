@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -30,10 +31,19 @@ func (s *Store) Stat(ctx context.Context, name string) (store.Info, error) {
 }
 
 func describe(name string, info fs.FileInfo) store.Info {
-	if info.IsDir() {
-		return store.Info{Name: name, Dir: true, ModTime: info.ModTime()}
+	d := store.Info{Name: name, Dir: info.IsDir(), ModTime: info.ModTime(), Owner: owner(info)}
+	if !d.Dir {
+		d.Size, d.Identity = info.Size(), identity(info)
 	}
-	return store.Info{Name: name, Size: info.Size(), ModTime: info.ModTime(), Identity: identity(info)}
+	return d
+}
+
+func owner(info fs.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return strconv.FormatUint(uint64(st.Uid), 10)
 }
 
 // List implements store.Store. It leaves out the root's .stepahead folder. A symbolic link is listed as

@@ -174,7 +174,8 @@ class DataLoader:
         return int(self._info["steps_per_epoch"])
 
     def __iter__(self) -> Iterator[Batch]:
-        """The rest of the current epoch."""
+        """The rest of the current epoch; after its last batch, the whole next one."""
+        _binding.call("Begin", self._open_handle())
         while (batch := self._wait()) is not None:
             yield batch
 

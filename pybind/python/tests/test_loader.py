@@ -94,6 +94,14 @@ def test_a_loop_is_the_rest_of_an_epoch(dataset: pathlib.Path) -> None:
         assert [(b.epoch, b.step) for b in loader] == [(1, STEPS + i) for i in range(STEPS)]
 
 
+def test_a_loop_left_on_the_last_batch_ends_the_epoch(dataset: pathlib.Path) -> None:
+    with open_loader(dataset) as loader:
+        for batch in loader:
+            if batch.step == STEPS - 1:
+                break
+        assert [b.epoch for b in loader] == [1] * STEPS
+
+
 def test_epochs_end(dataset: pathlib.Path) -> None:
     with open_loader(dataset, epochs=2) as loader:
         assert [sum(1 for _ in loader) for _ in range(4)] == [STEPS, STEPS, 0, 0]
