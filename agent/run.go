@@ -45,7 +45,7 @@ func (a *Agent) Run(ctx context.Context, lis net.Listener) error {
 		a.group.Go(func() { a.register(ctx, lis.Addr().String()) })
 	}
 	served := make(chan error, 1)
-	a.group.Go(func() { served <- srv.Serve(lis) })
+	a.group.Go(func() { served <- srv.Serve(fetch.Listener(lis)) })
 	var err error
 	select {
 	case <-ctx.Done():
