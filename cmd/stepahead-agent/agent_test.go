@@ -22,6 +22,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/sampler"
@@ -51,7 +52,7 @@ func output(args ...string) (code int, stdout, stderr string) {
 	root := newRoot()
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	code = run(context.Background(), root, args)
+	code = exit.Run(context.Background(), root, args)
 	return code, out.String(), errs.String()
 }
 

@@ -11,48 +11,14 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stepahead-io/stepahead/cmd/exit"
 )
-
-// The exit codes of every program here.
-const (
-	exitOK          = 0
-	exitUsage       = 2
-	exitEnvironment = 3 // missing files, no permission, an address in use
-)
-
-// errUsage marks a mistake on the command line or in the configuration file.
-var errUsage = errors.New("usage")
-
-func usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &usageError{err}
-}
-
-// usageError is an error that matches errUsage and does not say so twice.
-type usageError struct{ error }
-
-func (e *usageError) Is(target error) bool { return target == errUsage }
-func (e *usageError) Unwrap() error        { return e.error }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, newRoot(), os.Args[1:]))
-}
-
-func run(ctx context.Context, root *cobra.Command, args []string) int {
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return exitOK
-	}
-	fmt.Fprintln(root.ErrOrStderr(), "stepahead-agent:", err)
-	if errors.Is(err, errUsage) {
-		return exitUsage
-	}
-	return exitEnvironment
+	os.Exit(exit.Run(ctx, newRoot(), os.Args[1:]))
 }
 
 func newRoot() *cobra.Command {
@@ -69,13 +35,12 @@ SIGTERM or SIGINT. Every flag may also stand in the file that --config names, un
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.complete(cmd.Flags()); err != nil {
-				return usage(err)
+				return exit.Usage(err)
 			}
 			return serve(cmd.Context(), s, cmd.OutOrStdout())
 		},
 	}
 	s.flags(root.PersistentFlags())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(newConfig(&s))
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
@@ -83,7 +48,7 @@ SIGTERM or SIGINT. Every flag may also stand in the file that --config names, un
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage(fmt.Errorf("%q is neither a flag nor a command: see %s --help", args[0], cmd.CommandPath()))
+		return fmt.Errorf("%q is neither a flag nor a command: see %s --help", args[0], cmd.CommandPath())
 	}
 	return nil
 }
@@ -94,7 +59,7 @@ func newConfig(s *settings) *cobra.Command {
 		Short: "Look at the configuration",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return usage(errors.New("config: say what to do: print"))
+			return exit.Usage(errors.New("config: say what to do: print"))
 		},
 	}
 	config.AddCommand(&cobra.Command{
@@ -103,7 +68,7 @@ func newConfig(s *settings) *cobra.Command {
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.complete(cmd.Flags()); err != nil {
-				return usage(err)
+				return exit.Usage(err)
 			}
 			return s.print(cmd.OutOrStdout(), cmd.Flags())
 		},

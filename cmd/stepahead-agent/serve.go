@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepahead-io/stepahead/agent"
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/store/dir"
 	"github.com/stepahead-io/stepahead/transform/worker"
@@ -42,7 +43,7 @@ const (
 func serve(ctx context.Context, s settings, out io.Writer) error {
 	log, err := newLog(s.logLevel)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	defer func() { _ = log.Sync() }() // standard error may not support it
 	st, _, err := dir.Open(s.store, dir.Options{Node: s.node})
@@ -73,7 +74,7 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	defer closeRegistry()
 	a, err := agent.New(o)
 	if err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	debug.SetMemoryLimit(int64(s.memory) + overhead)
 	return listen(ctx, a, s, registry, out)
@@ -165,14 +166,14 @@ func keyring(file string, log *zap.Logger) (auth.Keyring, error) {
 func loadOf(s settings, st *dir.Store, pool *worker.Pool) (agent.Load, error) {
 	series, err := parseLoad(s.load)
 	if err != nil {
-		return nil, usage(fmt.Errorf("--load: %w", err))
+		return nil, exit.Usage(fmt.Errorf("--load: %w", err))
 	}
 	simulated := len(st.Topology().Nodes) > 1
 	switch {
 	case series != nil:
 		return series, nil
 	case simulated && s.load == "real":
-		return nil, usage(errors.New("--load real: the store's nodes are simulated and share this machine's /proc: give a share such as 25%"))
+		return nil, exit.Usage(errors.New("--load real: the store's nodes are simulated and share this machine's /proc: give a share such as 25%"))
 	case simulated:
 		return agent.Steady(0.25), nil
 	}

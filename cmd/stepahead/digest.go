@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/loader/proof"
 )
 
@@ -26,7 +27,7 @@ records, or none, is a finding: both sides are named.`,
 			digest, sum, err := proof.Digest(args...)
 			var bad *proof.Finding
 			if errors.As(err, &bad) {
-				return finding(err)
+				return exit.Finding(err)
 			}
 			if err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/loader/proof"
 )
 
@@ -42,7 +43,7 @@ func TestDigestCommand(t *testing.T) {
 
 	code, out, errs := call(t, "digest", a, b)
 	want := digest + "  6 records, 3 steps (0 to 2) of 2 samples\n4 records repeat another: steps done again after a resume\n"
-	if code != exitOK || out != want {
+	if code != exit.OK || out != want {
 		t.Errorf("exit %d, %q, %s, want %q", code, out, errs, want)
 	}
 	_, out, _ = call(t, "digest", "--json", a, b)
@@ -68,11 +69,11 @@ func TestDigestCommandExitCodes(t *testing.T) {
 		want string
 		args []string
 	}{
-		{exitFinding, a + ":1 and " + b + ":1: conflict", []string{a, b}},
-		{exitFinding, "no record in 1 files", []string{cut}},
-		{exitUsage, "requires at least 1 arg", nil},
-		{exitUsage, "unknown flag", []string{"--yaml", a}},
-		{exitEnvironment, "no such file", []string{filepath.Join(folder, "gone")}},
+		{exit.Found, a + ":1 and " + b + ":1: conflict", []string{a, b}},
+		{exit.Found, "no record in 1 files", []string{cut}},
+		{exit.Misused, "requires at least 1 arg", nil},
+		{exit.Misused, "unknown flag", []string{"--yaml", a}},
+		{exit.Environment, "no such file", []string{filepath.Join(folder, "gone")}},
 	} {
 		code, out, errs := call(t, append([]string{"digest"}, c.args...)...)
 		if code != c.code || out != "" || !strings.Contains(errs, c.want) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
@@ -67,7 +68,7 @@ func runInspect(ctx context.Context, url, cache string, asJSON bool, out io.Writ
 func codeOfDataset(err error) error {
 	for _, bad := range []error{binfmt.ErrManifest, binfmt.ErrIndex, binfmt.ErrVersion, binfmt.ErrMismatch, store.ErrCorrupt} {
 		if errors.Is(err, bad) {
-			return finding(err)
+			return exit.Finding(err)
 		}
 	}
 	return err

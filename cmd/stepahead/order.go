@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
@@ -40,7 +41,7 @@ same: nothing before it is computed. Without --rank the whole global batch is pr
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.oneRank = cmd.Flags().Changed("rank")
 			if (len(args) == 1) == cmd.Flags().Changed("samples") {
-				return usage(errors.New("order: give either a DATASET or --samples N"))
+				return exit.Usage(errors.New("order: give either a DATASET or --samples N"))
 			}
 			if len(args) == 1 {
 				n, err := countSamples(cmd.Context(), args[0])
@@ -74,7 +75,7 @@ func countSamples(ctx context.Context, url string) (uint64, error) {
 	}
 	m, err := pack.ReadManifest(ctx, st, name)
 	if errors.Is(err, binfmt.ErrManifest) {
-		return 0, finding(fmt.Errorf("order: %w", err))
+		return 0, exit.Finding(fmt.Errorf("order: %w", err))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("order %s: no packed dataset there: %w", url, err)
@@ -112,7 +113,7 @@ type orderLine struct {
 func printOrder(ctx context.Context, out io.Writer, f orderFlags) error {
 	s, err := f.sampler()
 	if err != nil {
-		return usage(fmt.Errorf("order: %w", err))
+		return exit.Usage(fmt.Errorf("order: %w", err))
 	}
 	w := bufio.NewWriter(out)
 	show := showTable

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/sampler"
 )
 
@@ -19,7 +20,7 @@ func call(t *testing.T, args ...string) (int, string, string) {
 	var out, errs bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	code := run(t.Context(), root, args)
+	code := exit.Run(t.Context(), root, args)
 	return code, out.String(), errs.String()
 }
 
@@ -39,7 +40,7 @@ func orderLines(t *testing.T, out string) []orderLine {
 func TestOrderPrintsWhatTheSamplerGives(t *testing.T) {
 	code, out, errs := call(t, "order", "--samples", "100000", "--seed", "7", "--batch", "64", "--world", "8", "--rank", "3",
 		"--from-step", "1000000", "--steps", "2", "--json")
-	if code != exitOK {
+	if code != exit.OK {
 		t.Fatal(code, errs)
 	}
 	s, err := sampler.New(sampler.Spec{Version: 1, Seed: 7, GlobalBatch: 64, Sources: []sampler.Source{{Samples: 100000}}})
@@ -87,7 +88,7 @@ func TestOrderOfADataset(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := call(t, "order", folder, "--batch", "8", "--json")
-	if code != exitOK {
+	if code != exit.OK {
 		t.Fatal(code, errs)
 	}
 	ids := orderLines(t, out)[0].Samples
@@ -98,10 +99,10 @@ func TestOrderOfADataset(t *testing.T) {
 	if err := os.WriteFile(file, []byte(manifest[:100]), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := call(t, "order", folder, "--batch", "8"); code != exitFinding || !strings.Contains(errs, "dataset.json") {
+	if code, _, errs := call(t, "order", folder, "--batch", "8"); code != exit.Found || !strings.Contains(errs, "dataset.json") {
 		t.Errorf("a cut manifest: exit %d: %s", code, errs)
 	}
-	if code, _, errs := call(t, "order", t.TempDir(), "--batch", "8"); code != exitEnvironment || !strings.Contains(errs, "no packed dataset there") {
+	if code, _, errs := call(t, "order", t.TempDir(), "--batch", "8"); code != exit.Environment || !strings.Contains(errs, "no packed dataset there") {
 		t.Errorf("an empty folder: exit %d: %s", code, errs)
 	}
 }
@@ -126,7 +127,7 @@ func TestOrderRefuses(t *testing.T) {
 		"unknown flag":                  "--samples 10 --batch 4 --sead 3",
 	} {
 		code, out, errs := call(t, append([]string{"order"}, strings.Fields(args)...)...)
-		if code != exitUsage || out != "" || !strings.Contains(errs, want) {
+		if code != exit.Misused || out != "" || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q, %q, want %q", args, code, out, errs, want)
 		}
 	}

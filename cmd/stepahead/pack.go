@@ -19,6 +19,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
 
@@ -69,11 +70,11 @@ until then everything is in DATASET/.stepahead-pack.`,
 
 func runPack(ctx context.Context, f packFlags, out, errOut io.Writer) error {
 	if f.output == "" {
-		return usage(errors.New("pack: -o DATASET is missing"))
+		return exit.Usage(errors.New("pack: -o DATASET is missing"))
 	}
 	f.options.BlockSize, f.options.BinSize = int64(f.block), int64(f.bin)
 	if err := f.options.Validate(); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	src, err := f.open()
 	if err != nil {
@@ -114,9 +115,9 @@ func (f packFlags) open() (pack.Source, error) {
 func codeOfPack(err error) error {
 	switch {
 	case errors.Is(err, pack.ErrSource), errors.Is(err, pack.ErrChanged):
-		return finding(err)
+		return exit.Finding(err)
 	case errors.Is(err, pack.ErrExists):
-		return usage(err)
+		return exit.Usage(err)
 	}
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stepahead-io/stepahead/cmd/exit"
 )
 
 // command runs the program in this process.
@@ -18,7 +20,7 @@ func command(t *testing.T, args ...string) (code int, out, errOut string) {
 	root := newRoot()
 	root.SetOut(&o)
 	root.SetErr(&e)
-	code = run(context.Background(), root, args)
+	code = exit.Run(context.Background(), root, args)
 	return code, o.String(), e.String()
 }
 
@@ -83,7 +85,7 @@ func TestPackInspectVerify(t *testing.T) {
 	if err := json.Unmarshal([]byte(first), &found); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if code != exitFinding || found.Kind != "crc" || found.Key != "a/000.gif" || found.Offset != 64 || found.Field != "image" || !strings.Contains(errOut, "1 findings") {
+	if code != exit.Found || found.Kind != "crc" || found.Key != "a/000.gif" || found.Offset != 64 || found.Field != "image" || !strings.Contains(errOut, "1 findings") {
 		t.Errorf("verify of a damaged set: %d, %+v, %s", code, found, errOut)
 	}
 }
@@ -106,19 +108,19 @@ func TestPackExitCodes(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"pack", source}, exitUsage, "-o DATASET is missing"},
-		{[]string{"pack"}, exitUsage, "accepts 1 arg"},
-		{[]string{"pack", source, "-o", set, "--bin-size", "many"}, exitUsage, "is no size"},
-		{[]string{"pack", source, "-o", set, "--block-size", "1000"}, exitUsage, "BlockSize is 1000"},
-		{[]string{"pack", source, "-o", set}, exitFinding, "empty.gif\" is empty"},
-		{[]string{"pack", source + "/none", "-o", set}, exitEnvironment, "no such file"},
-		{[]string{"pack", list, "-o", set}, exitUsage, "another dataset is there already"},
-		{[]string{"pack", list, "-o", set + "2", "--column", "n=integer"}, exitFinding, `"integer" is none of`},
-		{[]string{"pack", list, "-o", "s3://bucket/x"}, exitEnvironment, "scheme"},
-		{[]string{"inspect", set + "3"}, exitEnvironment, "no such file"},
-		{[]string{"verify", set + "3"}, exitEnvironment, "no such file"},
-		{[]string{"verify"}, exitUsage, "accepts 1 arg"},
-		{[]string{"pack", list, "-o", set, "--force"}, exitOK, ""},
+		{[]string{"pack", source}, exit.Misused, "-o DATASET is missing"},
+		{[]string{"pack"}, exit.Misused, "accepts 1 arg"},
+		{[]string{"pack", source, "-o", set, "--bin-size", "many"}, exit.Misused, "is no size"},
+		{[]string{"pack", source, "-o", set, "--block-size", "1000"}, exit.Misused, "BlockSize is 1000"},
+		{[]string{"pack", source, "-o", set}, exit.Found, "empty.gif\" is empty"},
+		{[]string{"pack", source + "/none", "-o", set}, exit.Environment, "no such file"},
+		{[]string{"pack", list, "-o", set}, exit.Misused, "another dataset is there already"},
+		{[]string{"pack", list, "-o", set + "2", "--column", "n=integer"}, exit.Found, `"integer" is none of`},
+		{[]string{"pack", list, "-o", "s3://bucket/x"}, exit.Environment, "scheme"},
+		{[]string{"inspect", set + "3"}, exit.Environment, "no such file"},
+		{[]string{"verify", set + "3"}, exit.Environment, "no such file"},
+		{[]string{"verify"}, exit.Misused, "accepts 1 arg"},
+		{[]string{"pack", list, "-o", set, "--force"}, exit.OK, ""},
 	} {
 		code, out, errOut := command(t, c.args...)
 		if code != c.code || !strings.Contains(errOut, c.says) {
@@ -128,10 +130,10 @@ func TestPackExitCodes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(set, "dataset.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errOut := command(t, "inspect", set); code != exitFinding {
+	if code, _, errOut := command(t, "inspect", set); code != exit.Found {
 		t.Errorf("inspect of a broken manifest: %d, %s", code, errOut)
 	}
-	if code, out, _ := command(t, "verify", set); code != exitFinding || !strings.Contains(out, "manifest") {
+	if code, out, _ := command(t, "verify", set); code != exit.Found || !strings.Contains(out, "manifest") {
 		t.Errorf("verify of a broken manifest: %d, %s", code, out)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
@@ -24,7 +25,7 @@ func newTokenCommand() *cobra.Command {
 		Short: "Make keys, and tokens that let a job ask agents",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usage(fmt.Errorf("token: say what to do: mint or keygen (see %s --help)", cmd.CommandPath()))
+			return exit.Usage(fmt.Errorf("token: say what to do: mint or keygen (see %s --help)", cmd.CommandPath()))
 		},
 	}
 	c.AddCommand(newTokenMintCommand(), newTokenKeygenCommand())
@@ -47,7 +48,7 @@ func newTokenMintCommand() *cobra.Command {
 		Long: `Print a token for one job, signed with the first key of the key file (or the one that --key-id names).
 Hand it to the trainer as token= or STEPAHEAD_TOKEN. Who has it can do what it says until it expires.`,
 		Example: "  stepahead token mint --key agent.key --job resnet-7 --user ada --root /datasets/photos",
-		Args:    noArgs,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return mint(cmd.OutOrStdout(), f, time.Now())
 		},
@@ -69,13 +70,13 @@ func newTokenKeygenCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "keygen --key FILE",
 		Short: "Write a new key file that only its owner can read",
-		Args:  noArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
-				return usage(errNoKeyFile)
+				return exit.Usage(errNoKeyFile)
 			}
 			if err := auth.GenerateKeyFile(file, id); errors.Is(err, fs.ErrInvalid) {
-				return usage(fmt.Errorf("token keygen: %w", err))
+				return exit.Usage(fmt.Errorf("token keygen: %w", err))
 			} else if err != nil {
 				return fmt.Errorf("token keygen: %w", err)
 			}
@@ -88,14 +89,12 @@ func newTokenKeygenCommand() *cobra.Command {
 	return c
 }
 
-func noArgs(cmd *cobra.Command, args []string) error { return usage(cobra.NoArgs(cmd, args)) }
-
 func mint(out io.Writer, f mintFlags, now time.Time) error {
 	if f.keyFile == "" {
-		return usage(errNoKeyFile)
+		return exit.Usage(errNoKeyFile)
 	}
 	if f.ttl < time.Second {
-		return usage(fmt.Errorf("token mint: --ttl %v: give at least 1s", f.ttl))
+		return exit.Usage(fmt.Errorf("token mint: --ttl %v: give at least 1s", f.ttl))
 	}
 	keys, err := auth.LoadKeyring(f.keyFile)
 	if err != nil {
@@ -106,7 +105,7 @@ func mint(out io.Writer, f mintFlags, now time.Time) error {
 		key, ok = keys.Key(f.keyID)
 	}
 	if !ok {
-		return usage(fmt.Errorf("token mint: %s has no key %q", f.keyFile, f.keyID))
+		return exit.Usage(fmt.Errorf("token mint: %s has no key %q", f.keyFile, f.keyID))
 	}
 	c := auth.Claims{
 		KeyID: key.ID, Job: f.job, User: f.user, Roots: cleanRoots(f.roots), Rights: f.rights,
@@ -114,7 +113,7 @@ func mint(out io.Writer, f mintFlags, now time.Time) error {
 	}
 	token, err := auth.Mint(key, c)
 	if err != nil {
-		return usage(fmt.Errorf("token mint: %w", err))
+		return exit.Usage(fmt.Errorf("token mint: %w", err))
 	}
 	if !f.json {
 		_, err = fmt.Fprintln(out, token)

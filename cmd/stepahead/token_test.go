@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
@@ -19,13 +20,13 @@ func runToken(t *testing.T, args ...string) (code int, out, errOut string) {
 	root := newRoot()
 	root.SetOut(&o)
 	root.SetErr(&e)
-	code = run(t.Context(), root, append([]string{"token"}, args...))
+	code = exit.Run(t.Context(), root, append([]string{"token"}, args...))
 	return code, o.String(), e.String()
 }
 
 func TestTokenMint(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "agent.key")
-	if code, _, errOut := runToken(t, "keygen", "--key", key, "--key-id", "k7"); code != exitOK {
+	if code, _, errOut := runToken(t, "keygen", "--key", key, "--key-id", "k7"); code != exit.OK {
 		t.Fatalf("keygen: %d, %s", code, errOut)
 	}
 	keys, err := auth.LoadKeyring(key)
@@ -34,7 +35,7 @@ func TestTokenMint(t *testing.T) {
 	}
 	args := []string{"mint", "--key", key, "--job", "j", "--user", "u", "--root", "/photos/", "--root", "/b//c", "--rights", "hint", "--ttl", "90m"}
 	code, out, errOut := runToken(t, args...)
-	if code != exitOK || strings.Count(out, "\n") != 1 {
+	if code != exit.OK || strings.Count(out, "\n") != 1 {
 		t.Fatalf("%d, %q, %s", code, out, errOut)
 	}
 	c, err := auth.Verify(keys, strings.TrimSpace(out), time.Now())
@@ -51,7 +52,7 @@ func TestTokenMint(t *testing.T) {
 		KeyID   string    `json:"key_id"`
 		Expires time.Time `json:"expires"`
 	}
-	if err := json.Unmarshal([]byte(out), &shown); code != exitOK || err != nil || shown.KeyID != "k7" {
+	if err := json.Unmarshal([]byte(out), &shown); code != exit.OK || err != nil || shown.KeyID != "k7" {
 		t.Fatalf("%d, %s, %v", code, out, err)
 	}
 	if c, err := auth.Verify(keys, shown.Token, time.Now()); err != nil || !c.Expires.Equal(shown.Expires) {
@@ -62,7 +63,7 @@ func TestTokenMint(t *testing.T) {
 func TestTokenRefuses(t *testing.T) {
 	folder := t.TempDir()
 	key := filepath.Join(folder, "agent.key")
-	if code, _, errOut := runToken(t, "keygen", "--key", key); code != exitOK {
+	if code, _, errOut := runToken(t, "keygen", "--key", key); code != exit.OK {
 		t.Fatal(errOut)
 	}
 	open := filepath.Join(folder, "open.key")
@@ -77,23 +78,23 @@ func TestTokenRefuses(t *testing.T) {
 		code int
 		says string
 	}{
-		"nothing to do":   {nil, exitUsage, "mint or keygen"},
-		"unknown command": {[]string{"steal"}, exitUsage, "steal"},
-		"unknown flag":    {append(good, "--colour"), exitUsage, "colour"},
-		"argument":        {append(good, "x"), exitUsage, "x"},
-		"no key":          {[]string{"mint"}, exitUsage, "--key"},
-		"no job":          {[]string{"mint", "--key", key}, exitUsage, "job"},
-		"key missing":     {[]string{"mint", "--key", key + "x"}, exitEnvironment, "no such file"},
-		"key open":        {[]string{"mint", "--key", open}, exitEnvironment, "chmod 600"},
-		"key id":          {append(good, "--key-id", "k9"), exitUsage, "k9"},
-		"ttl":             {append(good, "--ttl", "0s"), exitUsage, "--ttl"},
-		"negative ttl":    {append(good, "--ttl", "-1h"), exitUsage, "--ttl"},
-		"right":           {append(good, "--rights", "fetch,write"), exitUsage, "write"},
-		"root above":      {append(good, "--root", "/a/../b"), exitUsage, "/a/../b"},
-		"root URL":        {append(good, "--root", "hdfs://ns/a"), exitUsage, "URL"},
-		"keygen over":     {[]string{"keygen", "--key", key}, exitEnvironment, "exists"},
-		"keygen id":       {[]string{"keygen", "--key", key + "2", "--key-id", "a b"}, exitUsage, "key id"},
-		"keygen no key":   {[]string{"keygen"}, exitUsage, "--key"},
+		"nothing to do":   {nil, exit.Misused, "mint or keygen"},
+		"unknown command": {[]string{"steal"}, exit.Misused, "steal"},
+		"unknown flag":    {append(good, "--colour"), exit.Misused, "colour"},
+		"argument":        {append(good, "x"), exit.Misused, "x"},
+		"no key":          {[]string{"mint"}, exit.Misused, "--key"},
+		"no job":          {[]string{"mint", "--key", key}, exit.Misused, "job"},
+		"key missing":     {[]string{"mint", "--key", key + "x"}, exit.Environment, "no such file"},
+		"key open":        {[]string{"mint", "--key", open}, exit.Environment, "chmod 600"},
+		"key id":          {append(good, "--key-id", "k9"), exit.Misused, "k9"},
+		"ttl":             {append(good, "--ttl", "0s"), exit.Misused, "--ttl"},
+		"negative ttl":    {append(good, "--ttl", "-1h"), exit.Misused, "--ttl"},
+		"right":           {append(good, "--rights", "fetch,write"), exit.Misused, "write"},
+		"root above":      {append(good, "--root", "/a/../b"), exit.Misused, "/a/../b"},
+		"root URL":        {append(good, "--root", "hdfs://ns/a"), exit.Misused, "URL"},
+		"keygen over":     {[]string{"keygen", "--key", key}, exit.Environment, "exists"},
+		"keygen id":       {[]string{"keygen", "--key", key + "2", "--key-id", "a b"}, exit.Misused, "key id"},
+		"keygen no key":   {[]string{"keygen"}, exit.Misused, "--key"},
 	} {
 		code, out, errOut := runToken(t, c.args...)
 		if code != c.code || !strings.Contains(errOut, c.says) || out != "" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
@@ -71,7 +72,7 @@ type description struct {
 
 func runTransform(ctx context.Context, f transformFlags, input string, stdout io.Writer) error {
 	if f.plan == "" || f.output == "" {
-		return usage(errors.New("transform: --plan PLAN.json and -o OUT.npy are both needed"))
+		return exit.Usage(errors.New("transform: --plan PLAN.json and -o OUT.npy are both needed"))
 	}
 	text, err := os.ReadFile(f.plan)
 	if err != nil {
@@ -79,7 +80,7 @@ func runTransform(ctx context.Context, f transformFlags, input string, stdout io
 	}
 	plan, err := transform.ParsePlan(text)
 	if err != nil {
-		return usage(fmt.Errorf("%s: %w", f.plan, err))
+		return exit.Usage(fmt.Errorf("%s: %w", f.plan, err))
 	}
 	data, err := readInput(input)
 	if err != nil {
@@ -108,9 +109,9 @@ func readInput(path string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("transform: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, usage(fmt.Errorf("transform: %s is not a file", path))
+		return nil, exit.Usage(fmt.Errorf("transform: %s is not a file", path))
 	case info.Size() > maxInputFile:
-		return nil, finding(fmt.Errorf("transform: %s has %d bytes, the limit is %d", path, info.Size(), maxInputFile))
+		return nil, exit.Finding(fmt.Errorf("transform: %s has %d bytes, the limit is %d", path, info.Size(), maxInputFile))
 	}
 	return os.ReadFile(path)
 }
@@ -120,7 +121,7 @@ func transformOne(ctx context.Context, f transformFlags, plan *transform.Plan, i
 	agent, rest := plan.Cut()
 	pool, err := worker.New(worker.Options{Path: f.worker, Workers: 1, Deadline: f.deadline})
 	if err != nil {
-		return nil, usage(err)
+		return nil, exit.Usage(err)
 	}
 	defer pool.Close()
 	pixels, res, err := runAgentHalf(ctx, pool, worker.Job{Plan: agent, Key: f.key}, in)
@@ -161,9 +162,9 @@ func codeOfTransform(err error) error {
 	case !errors.As(err, &e):
 		return err
 	case e.Content():
-		return finding(err)
+		return exit.Finding(err)
 	case e.Kind == transform.KindPlan:
-		return usage(err)
+		return exit.Usage(err)
 	case e.Kind == transform.KindIO:
 		return fmt.Errorf("%w; name the program by --worker", err)
 	}

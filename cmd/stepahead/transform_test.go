@@ -18,6 +18,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/transform"
 )
 
@@ -79,7 +80,7 @@ func (w workspace) run(args ...string) (int, string) {
 	root.SetOut(&out)
 	root.SetErr(&out)
 	all := append([]string{"transform", "--worker", w.worker, "--plan", w.path("plan.json"), "-o", w.path("out.npy")}, args...)
-	return run(context.Background(), root, all), out.String()
+	return exit.Run(context.Background(), root, all), out.String()
 }
 
 // onlyKnownFiles fails if the command left anything behind.
@@ -103,7 +104,7 @@ func (w workspace) onlyKnownFiles(want ...string) {
 func TestTransformWritesTheTensor(t *testing.T) {
 	w := newWorkspace(t)
 	code, out := w.run(w.path("in.png"), "--json")
-	if code != exitOK {
+	if code != exit.OK {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	var d description
@@ -135,7 +136,7 @@ func TestTransformRunsBothHalves(t *testing.T) {
 		w.plan(`{"op":"DecodeImage"},{"op":"CenterCrop","size":[2,2]},{"op":"ToDtype","dtype":"` + dtype + `","scale":true}`)
 		code, out := w.run(w.path("in.png"), "--json")
 		var d description
-		if err := json.Unmarshal([]byte(out), &d); code != exitOK || err != nil {
+		if err := json.Unmarshal([]byte(out), &d); code != exit.OK || err != nil {
 			t.Fatalf("%s: exit code %d: %s", dtype, code, out)
 		}
 		if string(d.Dtype) != dtype || d.StoredAs != stored || !slices.Equal(d.Shape, []int{2, 2, 3}) {
@@ -149,7 +150,7 @@ func TestTransformDrawsBySampleAndSeed(t *testing.T) {
 	w.plan(`{"op":"DecodeImage"},{"op":"RandomResizedCrop","size":[8,8]}`)
 	sums := map[uint32]bool{}
 	for _, args := range [][]string{{}, {"--sample", "1"}, {"--seed", "1"}, {"--epoch", "1"}, {"--source", "a"}, {"--seed", "1"}} {
-		if code, out := w.run(append(args, w.path("in.png"))...); code != exitOK {
+		if code, out := w.run(append(args, w.path("in.png"))...); code != exit.OK {
 			t.Fatalf("exit code %d: %s", code, out)
 		}
 		file, err := os.ReadFile(w.path("out.npy"))
@@ -175,16 +176,16 @@ func TestTransformExitCodesAndNothingLeftBehind(t *testing.T) {
 		code int
 		says string
 	}{
-		{"bad content", `{"op":"DecodeImage"}`, []string{good}, exitFinding, "in.png"},
-		{"bad plan", `{"op":"DecodeImage","mood":"RGB"}`, []string{good}, exitUsage, "mood"},
-		{"no file named", `{"op":"DecodeImage"}`, nil, exitUsage, "arg"},
-		{"missing file", `{"op":"DecodeImage"}`, []string{w.path("gone.png")}, exitEnvironment, "gone.png"},
-		{"a folder", `{"op":"DecodeImage"}`, []string{w.dir}, exitUsage, "not a file"},
-		{"missing plan", `{"op":"DecodeImage"}`, []string{good, "--plan", w.path("gone.json")}, exitEnvironment, "gone.json"},
-		{"missing worker", `{"op":"DecodeImage"}`, []string{good, "--worker", w.path("gone")}, exitEnvironment, "--worker"},
-		{"worker is no worker", `{"op":"DecodeImage"}`, []string{good, "--worker", "/bin/false"}, exitEnvironment, "/bin/false"},
-		{"unknown flag", `{"op":"DecodeImage"}`, []string{good, "--frobnicate"}, exitUsage, "frobnicate"},
-		{"no output", `{"op":"DecodeImage"}`, []string{good, "-o", ""}, exitUsage, "-o"},
+		{"bad content", `{"op":"DecodeImage"}`, []string{good}, exit.Found, "in.png"},
+		{"bad plan", `{"op":"DecodeImage","mood":"RGB"}`, []string{good}, exit.Misused, "mood"},
+		{"no file named", `{"op":"DecodeImage"}`, nil, exit.Misused, "arg"},
+		{"missing file", `{"op":"DecodeImage"}`, []string{w.path("gone.png")}, exit.Environment, "gone.png"},
+		{"a folder", `{"op":"DecodeImage"}`, []string{w.dir}, exit.Misused, "not a file"},
+		{"missing plan", `{"op":"DecodeImage"}`, []string{good, "--plan", w.path("gone.json")}, exit.Environment, "gone.json"},
+		{"missing worker", `{"op":"DecodeImage"}`, []string{good, "--worker", w.path("gone")}, exit.Environment, "--worker"},
+		{"worker is no worker", `{"op":"DecodeImage"}`, []string{good, "--worker", "/bin/false"}, exit.Environment, "/bin/false"},
+		{"unknown flag", `{"op":"DecodeImage"}`, []string{good, "--frobnicate"}, exit.Misused, "frobnicate"},
+		{"no output", `{"op":"DecodeImage"}`, []string{good, "-o", ""}, exit.Misused, "-o"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.plan(c.ops)
@@ -205,7 +206,7 @@ func TestTransformLeavesNothingWhenTheOutputCannotBeWritten(t *testing.T) {
 	if err := os.Mkdir(w.path("out.npy"), 0o700); err != nil { // renaming onto a folder fails at the last step
 		t.Fatal(err)
 	}
-	if code, out := w.run(w.path("in.png")); code != exitEnvironment || !strings.Contains(out, "out.npy") {
+	if code, out := w.run(w.path("in.png")); code != exit.Environment || !strings.Contains(out, "out.npy") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	w.onlyKnownFiles("out.npy")

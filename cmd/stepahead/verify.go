@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepahead-io/stepahead/binfmt/pack"
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
 
@@ -65,7 +66,7 @@ func runVerify(ctx context.Context, url string, workers int, asJSON bool, out io
 		return err
 	}
 	if checked.Findings > 0 {
-		return finding(fmt.Errorf("verify %s: %d findings", url, checked.Findings))
+		return exit.Finding(fmt.Errorf("verify %s: %d findings", url, checked.Findings))
 	}
 	return nil
 }

@@ -1,0 +1,75 @@
+// Package exit knows the exit codes of the programs, and which mistake gives which.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes.
+const (
+	OK          = 0
+	Found       = 1 // the command worked and found something wrong in what it looked at
+	Misused     = 2 // a mistake in the command line, or in a file given on it
+	Environment = 3 // missing files, no permission, a full disk, a peer that does not answer
+)
+
+// codedError carries the exit code that an error asks for.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
+
+// Finding marks err as something wrong in the data looked at. Nil stays nil.
+func Finding(err error) error { return coded(Found, err) }
+
+// Usage marks err as a mistake in the command line or in a file given on it. Nil stays nil.
+func Usage(err error) error { return coded(Misused, err) }
+
+func coded(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &codedError{code: code, err: err}
+}
+
+// Run runs a command with its arguments, says on its error output what went wrong, and returns the exit
+// code. What fails before the command's own work begins is a mistake in the command line: an unknown flag
+// or command, a missing flag, a wrong number of arguments. root must not be run again.
+func Run(ctx context.Context, root *cobra.Command, args []string) int {
+	began := false
+	watch(root, &began)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return OK
+	}
+	fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.Name(), err)
+	var c *codedError
+	switch {
+	case errors.As(err, &c):
+		return c.code
+	case !began:
+		return Misused
+	}
+	return Environment
+}
+
+// watch sets began when the work of any command begins.
+func watch(c *cobra.Command, began *bool) {
+	if work := c.RunE; work != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			*began = true
+			return work(cmd, args)
+		}
+	}
+	for _, child := range c.Commands() {
+		watch(child, began)
+	}
+}
