@@ -124,11 +124,14 @@ func PureDecisions(packages []Package) []string {
 	})
 }
 
-// Goroutines finds go statements in files that do not own goroutines. owners lists the files that
-// do, as path inside the module, each with the reason.
+// Goroutines finds what starts goroutines, go statements and calls of a group's method Go, in files
+// that do not own goroutines. owners lists the files that do, or whole folders, as paths inside the
+// module, each with the reason.
 func Goroutines(packages []Package, owners map[string]string) []string {
 	return eachFile(packages, func(p Package, f File) []string {
-		if !hasGo(f) || owners[path.Join(p.Path, f.Name)] != "" {
+		file := path.Join(p.Path, f.Name)
+		owned := func(path string) bool { return owners[path] != "" }
+		if !hasGo(f) || slices.ContainsFunc(append(ancestors(file), file), owned) {
 			return nil
 		}
 		return []string{"starts a goroutine and is not listed as an owner of goroutines"}
@@ -186,11 +189,18 @@ func selectorsOf(f File, importPath string) []string {
 	return used
 }
 
+// hasGo tells whether f starts goroutines: by a go statement, or by the method Go of a sync.WaitGroup,
+// an errgroup.Group or whatever else has one. Types are not resolved, so the name alone decides.
 func hasGo(f File) bool {
 	found := false
 	ast.Inspect(f.Syntax, func(n ast.Node) bool {
-		_, isGo := n.(*ast.GoStmt)
-		found = found || isGo
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = true
+		case *ast.CallExpr:
+			method, ok := n.Fun.(*ast.SelectorExpr)
+			found = found || ok && method.Sel.Name == "Go"
+		}
 		return !found
 	})
 	return found
