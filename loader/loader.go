@@ -23,8 +23,9 @@ import (
 var (
 	// ErrClosed is returned by Next and Load after Close.
 	ErrClosed = errors.New("loader is closed")
-	// ErrField says that Options name a field that the dataset does not have, or give no plan for one.
-	ErrField = errors.New("fields and plans do not fit the dataset")
+	// ErrOptions says that Options do not fit the dataset: a field that it does not have, a media field
+	// without a plan, more ranks or a larger batch than it has samples.
+	ErrOptions = errors.New("options do not fit the dataset")
 )
 
 // maxReads bounds the bins read at once, over all steps being built.
@@ -140,7 +141,7 @@ func open(ctx context.Context, o Options) (_ *Loader, err error) {
 func (l *Loader) choose() error {
 	var errs []error
 	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf(format+": %w", append(args, ErrField)...))
+		errs = append(errs, fmt.Errorf(format+": %w", append(args, ErrOptions)...))
 	}
 	for _, name := range l.o.Fields {
 		if _, ok := l.data.manifest.Field(name); !ok {
@@ -191,7 +192,7 @@ func (l *Loader) nameThePlan() error {
 		}
 	}
 	if len(media) != 1 || len(l.o.Plans) != 1 {
-		return fmt.Errorf("transform: one plan for the media fields %v: give a plan for each, {field: plan}: %w", media, ErrField)
+		return fmt.Errorf("transform: one plan for the media fields %v: give a plan for each, {field: plan}: %w", media, ErrOptions)
 	}
 	l.o.Plans = map[string]*transform.Plan{media[0]: plan}
 	return nil
@@ -212,10 +213,10 @@ func (l *Loader) order() (err error) {
 		Sources: []sampler.Source{{Samples: uint64(l.data.manifest.Samples())}},
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	if err := l.sampler.CheckWorld(l.o.World); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	if l.o.Resume == nil {
 		return nil

@@ -25,18 +25,23 @@ type workerError struct{ err error }
 func (e *workerError) Error() string { return e.err.Error() }
 func (e *workerError) Unwrap() error { return e.err }
 
+// codedError is an error whose text begins with its code.
+type codedError struct{ text string }
+
+func (e *codedError) Error() string { return e.text }
+
 // encode puts the code that Python maps to a class before the text of err: the code of the first
 // class in the list that err belongs to.
 func encode(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || as[*codedError](err) {
+		return err
 	}
 	var mismatch *sampler.MismatchError
 	if errors.As(err, &mismatch) {
 		// Python cuts the text at the line breaks: the message, then what differs, one a line.
-		return fmt.Errorf("EIDENTITY: %w\n%s", err, strings.Join(mismatch.Diff, "\n"))
+		return &codedError{fmt.Sprintf("EIDENTITY: %v\n%s", err, strings.Join(mismatch.Diff, "\n"))}
 	}
-	return fmt.Errorf("%s: %w", codeOf(err), err)
+	return &codedError{fmt.Sprintf("%s: %v", codeOf(err), err)}
 }
 
 func codeOf(err error) string {
@@ -57,7 +62,9 @@ var classes = []struct {
 	{"ECLOSED", func(err error) bool { return errors.Is(err, errClosed) || errors.Is(err, loader.ErrClosed) }},
 	{"EBADSAMPLE", as[*loader.BadSampleError]},
 	{"EINTERNAL", as[*loader.PanicError]},
-	{"EOPTION", func(err error) bool { return as[*optionError](err) || as[*loader.ShapeError](err) }},
+	{"EOPTION", func(err error) bool {
+		return as[*optionError](err) || as[*loader.ShapeError](err) || errors.Is(err, loader.ErrOptions)
+	}},
 	{"EPLAN", isPlan},
 	{"EWORKER", func(err error) bool { return as[*workerError](err) || as[*transform.Error](err) }},
 	{"ESTORE", func(err error) bool {

@@ -1,6 +1,7 @@
 package pybind
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,9 +55,33 @@ func TestMismatchCarriesItsDiff(t *testing.T) {
 }
 
 func TestPanicBecomesAnError(t *testing.T) {
-	_, err := ask("Stats", loaders.add(&session{loader: new(loader.Loader)}), func(*loader.Loader) (any, error) { panic("planted") })
+	handle := loaders.add(newSession(func(context.Context) (*loader.Loader, error) { return new(loader.Loader), nil }))
+	if open, err := Wait(handle, 10_000); !open || err != nil {
+		t.Fatal(open, err)
+	}
+	_, err := ask("Stats", handle, func(*loader.Loader) (any, error) { panic("planted") })
 	if err == nil || !strings.HasPrefix(err.Error(), "EINTERNAL: pybind.Stats: panic: planted") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestPanicWhileOpeningBecomesAnError(t *testing.T) {
+	handle := loaders.add(newSession(func(context.Context) (*loader.Loader, error) { panic("planted") }))
+	if _, err := Wait(handle, 10_000); err == nil || !strings.HasPrefix(err.Error(), "EINTERNAL: pybind.Open: panic: planted") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCloseEndsAnOpening(t *testing.T) {
+	handle := loaders.add(newSession(func(ctx context.Context) (*loader.Loader, error) { <-ctx.Done(); return nil, ctx.Err() }))
+	if open, err := Wait(handle, 1); open || err != nil {
+		t.Fatal(open, err)
+	}
+	if err := Close(handle); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Wait(handle, 1); err == nil {
+		t.Error("a closed handle is still waited for")
 	}
 }
 

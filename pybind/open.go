@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"time"
 
 	"go.uber.org/zap"
@@ -47,24 +46,51 @@ type options struct {
 	LogLevel      string                     `json:"log_level"`
 }
 
-// Open opens a loader over a dataset with the options of the Python DataLoader as JSON, and returns
-// its handle, a positive integer. Errors start with a code that Python maps to a class.
+// Open starts to open a loader over a dataset, with the options of the Python DataLoader as JSON, and
+// returns its handle, a positive integer. Wait says when it is open. Errors start with a code that
+// Python maps to a class.
 func Open(optionsJSON string) (handle int64, err error) {
 	defer caught("Open", &err)
-	l, err := open(optionsJSON)
+	o, err := parse(optionsJSON)
 	if err != nil {
 		return 0, encode(err)
 	}
-	return loaders.add(&session{loader: l, batches: map[int64]*loader.Batch{}}), nil
+	s := newSession(o.open)
+	return loaders.add(s), nil
 }
 
-func open(optionsJSON string) (*loader.Loader, error) {
+// Wait waits at most timeoutMillis for a loader to be open and says whether it is. After an error the
+// handle stands for nothing.
+func Wait(handle int64, timeoutMillis int) (open bool, err error) {
+	defer caught("Wait", &err)
+	s, err := loaders.get(handle)
+	if err != nil {
+		return false, encode(err)
+	}
+	select {
+	case <-s.opened:
+	case <-time.After(time.Duration(timeoutMillis) * time.Millisecond):
+		return false, nil
+	}
+	if s.failed != nil {
+		loaders.drop(handle)
+		return false, encode(s.failed)
+	}
+	return true, nil
+}
+
+func parse(optionsJSON string) (options, error) {
 	var o options
 	decoder := json.NewDecoder(bytes.NewReader([]byte(optionsJSON)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&o); err != nil {
-		return nil, &optionError{fmt.Errorf("pybind.Open: options: %w", err)}
+		return o, &optionError{fmt.Errorf("pybind.Open: options: %w", err)}
 	}
+	return o, nil
+}
+
+// open opens the loader; cancelling ctx ends it early.
+func (o options) open(ctx context.Context) (*loader.Loader, error) {
 	log, err := newLog(o.LogLevel)
 	if err != nil {
 		return nil, err
@@ -94,7 +120,7 @@ func open(optionsJSON string) (*loader.Loader, error) {
 	if err := lo.Validate(); err != nil {
 		return nil, &optionError{err}
 	}
-	return loader.Open(context.Background(), lo)
+	return loader.Open(ctx, lo)
 }
 
 // plans parses the plan of every field. One plan without a field's name is for the dataset's one
@@ -131,6 +157,3 @@ func newLog(level string) (*zap.Logger, error) {
 	config.DisableStacktrace = true
 	return config.Build()
 }
-
-// CheckProcess reports the process that the Go runtime runs in: Python compares it after a fork.
-func CheckProcess() int { return os.Getpid() }

@@ -11,6 +11,6 @@ import (
 // function would abort the Python process.
 func caught(op string, err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("EINTERNAL: pybind.%s: panic: %v\n%s", op, r, debug.Stack())
+		*err = &codedError{fmt.Sprintf("EINTERNAL: pybind.%s: panic: %v\n%s", op, r, debug.Stack())}
 	}
 }

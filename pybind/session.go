@@ -14,13 +14,29 @@ import (
 	"github.com/stepahead-io/stepahead/sampler"
 )
 
-// A session is one open loader and the batches that Python holds of it.
+// A session is one loader, being opened or open, and the batches that Python holds of it.
 type session struct {
-	loader *loader.Loader
+	cancel context.CancelFunc // ends the opening
+	opened chan struct{}      // closed when loader or failed is set
+	failed error
 
 	mu      sync.Mutex
+	loader  *loader.Loader // nil before it is open and after Close
 	last    int64
 	batches map[int64]*loader.Batch
+}
+
+// newSession starts to open a loader. The goroutine ends when it is open, has failed, or Close
+// cancels it.
+func newSession(open func(context.Context) (*loader.Loader, error)) *session {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &session{cancel: cancel, opened: make(chan struct{}), batches: map[int64]*loader.Batch{}}
+	go func() {
+		defer close(s.opened)
+		defer caught("Open", &s.failed)
+		s.loader, s.failed = open(ctx)
+	}()
+	return s
 }
 
 // table holds what handles stand for. Go pointers never reach Python.
@@ -60,7 +76,7 @@ func (t *table) drop(handle int64) {
 	delete(t.sessions, handle)
 }
 
-var errClosed = errors.New("the loader is closed: make a new one")
+var errClosed = errors.New("the loader is not open: make a new one")
 
 // descriptor tells Python what a batch is and where its memory lies.
 type descriptor struct {
@@ -215,6 +231,8 @@ func Close(handle int64) (err error) {
 	if err != nil {
 		return nil
 	}
+	s.cancel()
+	<-s.opened
 	s.mu.Lock()
 	l := s.loader
 	s.loader = nil
@@ -250,8 +268,13 @@ func ask(op string, handle int64, question func(*loader.Loader) (any, error)) (o
 	return string(text), nil
 }
 
-// open returns the session's loader if it was not closed.
+// open returns the session's loader if it is open.
 func (s *session) open() (*loader.Loader, error) {
+	select {
+	case <-s.opened:
+	default:
+		return nil, errClosed
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loader == nil {

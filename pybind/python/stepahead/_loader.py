@@ -136,7 +136,7 @@ class DataLoader:
         self._run = run
         self._views = views(output)
         options: dict[str, Any] = {
-            "url": os.fspath(dataset),
+            "url": _absolute(os.fspath(dataset)),
             "global_batch": global_batch if global_batch is not None else (batch_size or 0) * world_size,
             "seed": seed,
             "shuffle": shuffle,
@@ -165,9 +165,18 @@ class DataLoader:
         }
         text = json.dumps({k: v for k, v in options.items() if v is not None})
         self._handle = _binding.call("Open", text)
-        self._info: dict[str, Any] = json.loads(_binding.call("Info", self._handle))
         self._next = threading.Lock()
         _open_loaders.add(self)
+        self._wait_until_open()
+        self._info: dict[str, Any] = json.loads(_binding.call("Info", self._handle))
+
+    def _wait_until_open(self) -> None:
+        try:
+            while not _binding.call("Wait", self._handle, _SLICE_MILLIS):
+                pass
+        except BaseException:
+            self.close()
+            raise
 
     def __len__(self) -> int:
         """The steps of a whole epoch."""
@@ -269,6 +278,11 @@ def _close_all() -> None:
 
 # Before non-daemon threads are joined: plain atexit would be too late for a thread that waits in Next.
 threading._register_atexit(_close_all)  # type: ignore[attr-defined]
+
+
+def _absolute(dataset: str) -> str:
+    """Agents open the dataset too, from a folder of their own: a relative path becomes absolute."""
+    return dataset if "://" in dataset else os.path.abspath(dataset)
 
 
 def _bundled_worker() -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import subprocess
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -55,13 +56,16 @@ def dataset(photos: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> p
 
 
 @pytest.fixture
-def slow_dataset(photos: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
-    """The same in a store whose only node takes a minute to answer."""
+def slow_dataset(photos: pathlib.Path, tmp_path: pathlib.Path) -> Callable[[float], pathlib.Path]:
+    """Makes the same in a store whose only node takes so many seconds to answer."""
+
+    def make(latency: float) -> pathlib.Path:
+        target = tmp_path / "photos"
+        run("pack", photos, "-o", target)
+        node = {"name": "slow", "rack": "/r", "latency_us": int(1e6 * latency)}
+        topology = {"nodes": [node], "block_size": 1 << 27, "replication": 1}
+        (tmp_path / ".stepahead" / "store.json").write_text(json.dumps(topology))
+        return target
+
     (tmp_path / ".stepahead").mkdir()
-    target = tmp_path / "photos"
-    run("pack", photos, "-o", target)
-    node = {"name": "slow", "rack": "/r", "latency_us": 60_000_000}
-    (tmp_path / ".stepahead" / "store.json").write_text(
-        json.dumps({"nodes": [node], "block_size": 1 << 27, "replication": 1})
-    )
-    return target
+    return make

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 import stepahead
@@ -33,7 +34,8 @@ def python(code: str, *arguments: object, timeout: float = 60, check: bool = Tru
 
 
 def test_import_is_quick_and_loads_no_go() -> None:
-    code = "import time; t = time.perf_counter(); import stepahead; print(time.perf_counter() - t); print(open('/proc/self/maps').read())"
+    # CPU time: the wall clock also counts what else the machine does.
+    code = "import time; t = time.process_time(); import stepahead; print(time.process_time() - t); print(open('/proc/self/maps').read())"
     best = 1.0
     for _ in range(5):
         seconds, _, maps = subprocess.run(
@@ -119,18 +121,21 @@ def test_torch_worker_says_what_to_do(dataset: pathlib.Path) -> None:
     assert "raised" in out.stdout and "num_workers=0" in out.stdout
 
 
-def test_ctrl_c_ends_a_wait(slow_dataset: pathlib.Path) -> None:
+@pytest.mark.parametrize("latency", [60, 2], ids=["while it opens", "while it waits for a batch"])
+def test_ctrl_c_ends_a_wait(slow_dataset: Callable[[float], pathlib.Path], latency: float) -> None:
     code = f"""
         import sys
-        loader = stepahead.DataLoader(sys.argv[1], global_batch=8, transform={PLAN}, workers=1)
-        print("waiting", flush=True)
+        if {latency} > 10: print("waiting", flush=True)
         try:
+            loader = stepahead.DataLoader(sys.argv[1], global_batch=8, transform={PLAN}, workers=1)
+            if {latency} < 10: print("waiting", flush=True)
             next(iter(loader))
         except KeyboardInterrupt:
             print("interrupted", flush=True)
         """
     program = "import stepahead\nfrom stepahead import transforms as T\n" + textwrap.dedent(code)
-    process = subprocess.Popen([sys.executable, "-c", program, str(slow_dataset)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", program, str(slow_dataset(latency))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "waiting\n"
     process.send_signal(signal.SIGINT)
     started = time.monotonic()
@@ -139,7 +144,7 @@ def test_ctrl_c_ends_a_wait(slow_dataset: pathlib.Path) -> None:
     assert time.monotonic() - started < 10
 
 
-def test_ends_while_a_thread_waits(slow_dataset: pathlib.Path) -> None:
+def test_ends_while_a_thread_waits(slow_dataset: Callable[[float], pathlib.Path]) -> None:
     python(
         f"""
         import sys, threading
@@ -149,8 +154,8 @@ def test_ends_while_a_thread_waits(slow_dataset: pathlib.Path) -> None:
             except stepahead.ClosedError: print("closed")
         threading.Thread(target=wait).start()
         """,
-        slow_dataset,
-        timeout=30,
+        slow_dataset(3),
+        timeout=60,
     )
 
 
