@@ -1,13 +1,13 @@
 // Command wire measures how fast tensors travel from an agent to a loader, against protobuf `bytes` over
-// the same gRPC, in turn on the same machine. README.md says what it claims.
+// the same gRPC and against TCP alone, in turn on the same machine. README.md says what it claims.
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 
 	"google.golang.org/grpc"
 )
@@ -21,15 +21,29 @@ const (
 
 // roundBytes is what one measurement moves: long enough to be past the start of a stream, short enough to
 // alternate often.
-const roundBytes = 64 << 20
+const roundBytes = 32 << 20
 
 // partSizes are a 224 x 224 crop, the claim's size and a large sample.
 var partSizes = []int{224 * 224 * 3, claimPart, 1 << 20}
 
+// result is one wire at one part size: medians and quartiles.
+type result struct {
+	Wire     string     `json:"wire"`
+	Part     int        `json:"part"`
+	GBps     [3]float64 `json:"gb_per_s"`     // first quartile, median, third
+	CPUPerGB [3]float64 `json:"cpu_s_per_gb"` // likewise
+}
+
 func main() {
-	rounds := flag.Int("rounds", 20, "measurements of each wire and size, taken in turn")
+	rounds := flag.Int("rounds", 40, "measurements of each wire and size, taken in turn")
+	part := flag.Int("part", 0, "only this part size, in bytes")
+	asJSON := flag.Bool("json", false, "one JSON object a wire and size instead of the table")
 	flag.Parse()
-	met, err := report(*rounds)
+	sizes := partSizes
+	if *part > 0 {
+		sizes = []int{min(*part, roundBytes)}
+	}
+	met, err := report(sizes, max(1, *rounds), *asJSON)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "wire:", err)
 		os.Exit(3)
@@ -39,104 +53,72 @@ func main() {
 	}
 }
 
-func report(rounds int) (met bool, err error) {
-	fmt.Printf("%s %s/%s, %d CPUs, grpc %s; one connection over loopback, both ends in one process, median of %d (quartiles)\n\n",
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), grpc.Version, rounds)
-	fmt.Println("| part, bytes | ours, GB/s | protobuf bytes, GB/s | ratio | ours, CPU s/GB | protobuf, CPU s/GB |")
-	fmt.Println("|---|---|---|---|---|---|")
-	for _, size := range partSizes {
-		pair, err := newPair(size)
+// report prints what it measures and says whether the claim holds, if its size was measured.
+func report(sizes []int, rounds int, asJSON bool) (met bool, err error) {
+	if !asJSON {
+		fmt.Printf("%s %s/%s, %d CPUs, grpc %s; one connection over loopback, both ends in one process, median of %d (quartiles)\n\n",
+			runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), grpc.Version, rounds)
+		fmt.Println("| part, bytes | wire | GB/s | CPU s/GB | GB/s of ours / of this |")
+		fmt.Println("|---|---|---|---|---|")
+	}
+	met = true
+	for _, size := range sizes {
+		results, err := contestOf(size, rounds)
 		if err != nil {
 			return false, err
 		}
-		for range rounds + 1 {
-			if err := pair.round(); err != nil {
-				return false, err
-			}
+		for _, r := range results {
+			r.print(asJSON, results[0])
 		}
-		pair.stop()
-		own, other := pair.ours[1:], pair.peer[1:] // the first is warm-up
-		m, o := median(own), median(other)
-		fmt.Printf("| %d | %s | %s | %.2f | %.2f | %.2f |\n", size, spread(own), spread(other), m.GBps/o.GBps, m.CPUPerGB, o.CPUPerGB)
 		if size == claimPart {
-			met = m.GBps >= claimGBps && m.GBps/o.GBps >= claimRatio
+			met = claim(results)
 		}
 	}
-	verdict := map[bool]string{true: "met", false: "missed"}[met]
-	fmt.Printf("\nwire at %d bytes, >= %.1f GB/s and >= %.1fx protobuf bytes: %s\n", claimPart, claimGBps, claimRatio, verdict)
+	if !asJSON {
+		verdict := map[bool]string{true: "met", false: "missed"}[met]
+		fmt.Printf("\nwire at %d bytes, >= %.1f GB/s and >= %.1fx protobuf bytes: %s\n", claimPart, claimGBps, claimRatio, verdict)
+	}
 	return met, nil
 }
 
-// pair is both wires, ready to be measured in turn.
-type pair struct {
-	wires      [2]run
-	stops      []func()
-	parts      int
-	ours, peer []sample
-}
-
-func newPair(size int) (*pair, error) {
-	p := &pair{parts: roundBytes / size}
-	for i, wire := range []func([]byte) (run, func(), error){ours, peer} {
-		f, stop, err := wire(pattern(size))
-		if err != nil {
-			p.stop()
+func contestOf(size, rounds int) ([]result, error) {
+	c, err := newContest(size)
+	if err != nil {
+		return nil, err
+	}
+	defer c.stop()
+	for i := range rounds + 1 {
+		if err := c.round(i > 0); err != nil { // the first is warm-up
 			return nil, err
 		}
-		p.wires[i] = f
-		p.stops = append(p.stops, stop)
 	}
-	return p, nil
-}
-
-func (p *pair) stop() {
-	for _, f := range p.stops {
-		f()
+	results := make([]result, len(c.wires))
+	for i, w := range c.wires {
+		results[i] = result{w.name, size, quartiles(c.samples[i], speed), quartiles(c.samples[i], cost)}
 	}
+	return results, nil
 }
 
-// round measures each wire once.
-func (p *pair) round() error {
-	own, err := measure(p.wires[0], p.parts)
-	if err != nil {
-		return err
+func quartiles(s []sample, column func(sample) float64) [3]float64 {
+	return [3]float64{quantile(s, 0.25, column), quantile(s, 0.5, column), quantile(s, 0.75, column)}
+}
+
+// claim judges ours, the first, against protobuf that does the same, the second.
+func claim(results []result) bool {
+	own, other := results[0].GBps[1], results[1].GBps[1]
+	return own >= claimGBps && own >= claimRatio*other
+}
+
+func (r result) print(asJSON bool, own result) {
+	if asJSON {
+		line, err := json.Marshal(r)
+		if err != nil {
+			panic(err) // numbers and strings
+		}
+		fmt.Println(string(line))
+		return
 	}
-	other, err := measure(p.wires[1], p.parts)
-	if err != nil {
-		return err
-	}
-	p.ours, p.peer = append(p.ours, own), append(p.peer, other)
-	return nil
+	fmt.Printf("| %d | %s | %s | %s | %.2f |\n", r.Part, r.Wire, spread(r.GBps), spread(r.CPUPerGB), own.GBps[1]/r.GBps[1])
 }
 
-// median takes the median of each column.
-func median(s []sample) sample {
-	return sample{GBps: quantile(s, 0.5, speed), CPUPerGB: quantile(s, 0.5, cost)}
-}
-
-func spread(s []sample) string {
-	return fmt.Sprintf("%.2f (%.2f-%.2f)", quantile(s, 0.5, speed), quantile(s, 0.25, speed), quantile(s, 0.75, speed))
-}
-
-func speed(s sample) float64 { return s.GBps }
-func cost(s sample) float64  { return s.CPUPerGB }
-
-func quantile(s []sample, q float64, column func(sample) float64) float64 {
-	values := make([]float64, len(s))
-	for i, v := range s {
-		values[i] = column(v)
-	}
-	slices.Sort(values)
-	return values[int(q*float64(len(values)-1)+0.5)]
-}
-
-// pattern is bytes that do not compress to nothing.
-func pattern(size int) []byte {
-	b := make([]byte, size)
-	x := uint32(1)
-	for i := range b {
-		x = x*1664525 + 1013904223
-		b[i] = byte(x >> 24)
-	}
-	return b
-}
+func spread(q [3]float64) string { return fmt.Sprintf("%.2f (%.2f-%.2f)", q[1], q[0], q[2]) }

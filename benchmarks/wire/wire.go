@@ -7,8 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
-	"syscall"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -19,110 +17,122 @@ import (
 	"github.com/stepahead-io/stepahead/transform"
 )
 
-// run moves `parts` parts from one end of a connection to the other and returns the bytes that arrived.
-type run func(ctx context.Context, parts int) (int64, error)
-
-// sample is one measurement.
-type sample struct {
-	GBps     float64 // 10^9 bytes a second
-	CPUPerGB float64 // CPU seconds of both ends, user and system, for 10^9 bytes
+// A wire is a way from one end of a connection to the other, ready to be measured.
+type wire struct {
+	name string
+	// move carries so many parts and returns the bytes that arrived.
+	move func(ctx context.Context, parts int) (int64, error)
+	stop func()
 }
 
-// measure times one run.
-func measure(f run, parts int) (sample, error) {
-	begin, cpu := time.Now(), cpuTime()
-	n, err := f(context.Background(), parts)
-	if err != nil {
-		return sample{}, err
-	}
-	gb := float64(n) / 1e9
-	return sample{GBps: gb / time.Since(begin).Seconds(), CPUPerGB: (cpuTime() - cpu).Seconds() / gb}, nil
+// wires are the ways that are compared, ours first. part is what each of them sends again and again.
+var wires = []func(part []byte) (*wire, error){ours, protobufDelivered, protobufBare, tcp}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errCRC is a part that arrived with a CRC which is not its own.
+var errCRC = errors.New("wrong CRC")
+
+// batch is the memory that parts are delivered to, as much as two batches of 64 crops, used in turn.
+type batch struct {
+	memory []byte
+	next   int
 }
 
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
+func newBatch() *batch {
+	b := &batch{memory: make([]byte, 16<<20)}
+	for i := range b.memory {
+		b.memory[i] = 1 // so that the pages are there
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return b
+}
+
+func (b *batch) take(size int) []byte {
+	if b.next+size > len(b.memory) {
+		b.next = 0
+	}
+	b.next += size
+	return b.memory[b.next-size : b.next]
 }
 
 // ours is the tensor wire as loader and agent use it: the agent sends from the memory in which the tensor
 // lies, the loader gets it, CRC checked, in memory of its own.
-func ours(part []byte) (run, func(), error) {
-	payload := fetch.Payload{
-		Spec: transform.TensorSpec{Dtype: transform.Uint8, Shape: []int{len(part)}}, Data: part,
-		CRC: crc32.Checksum(part, crc32.MakeTable(crc32.Castagnoli)), Release: func() {},
-	}
+func ours(part []byte) (*wire, error) {
 	srv := grpc.NewServer(fetch.ServerOptions()...)
-	fetch.Register(srv, "bench", sender{payload}, auth.Insecure())
-	addr, err := listen(srv)
+	fetch.Register(srv, "bench", sender{part}, auth.Insecure())
+	lis, err := listen()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	go srv.Serve(fetch.Listener(lis)) // ends with srv.Stop
 	c := fetch.NewClient(fetch.ClientOptions{})
-	memory := make([]byte, 16<<20) // as much as two batches of 64 crops, used in turn
-	next := 0
-	alloc := func(_ int, _ bool, size int64) ([]byte, error) {
-		if next+int(size) > len(memory) {
-			next = 0
-		}
-		next += int(size)
-		return memory[next-int(size) : next], nil
-	}
-	f := func(ctx context.Context, parts int) (n int64, err error) {
+	to := newBatch()
+	alloc := func(_ int, _ bool, size int64) ([]byte, error) { return to.take(int(size)), nil }
+	move := func(ctx context.Context, parts int) (n int64, err error) {
 		req := &fetch.Request{Job: "bench", Run: "1", PlanDigests: map[string][32]byte{"image": {}}, Wants: make([]fetch.Want, parts)}
 		for i := range req.Wants {
 			req.Wants[i].Field = "image"
 		}
-		err = c.Fetch(ctx, addr, req, alloc, func(_ int, a fetch.Answer) {
+		err = c.Fetch(ctx, lis.Addr().String(), req, alloc, func(_ int, a fetch.Answer) {
 			if a.Prepared != nil {
 				n += int64(len(a.Prepared.Data))
 			}
 		})
 		return n, err
 	}
-	return f, func() { c.Close(); srv.Stop() }, nil
+	return &wire{"stepahead", move, func() { c.Close(); srv.Stop() }}, nil
 }
 
-type sender struct{ payload fetch.Payload }
+type sender struct{ part []byte }
 
+// Fetch implements fetch.Handler. The CRC of a tensor is known since it was made.
 func (s sender) Fetch(_ context.Context, _ auth.Claims, req *fetch.Request, send func(int, fetch.Payload) error) error {
+	p := fetch.Payload{
+		Spec: transform.TensorSpec{Dtype: transform.Uint8, Shape: []int{len(s.part)}}, Data: s.part,
+		CRC: crc32.Checksum(s.part, castagnoli), Release: func() {},
+	}
 	for want := range req.Wants {
-		if err := send(want, s.payload); err != nil {
+		if err := send(want, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// peer is what one writes without a codec of one's own: a stream of messages with a `bytes` field, here
-// the smallest there is. Nothing is checked or copied beyond what protobuf and gRPC do.
-func peer(part []byte) (run, func(), error) {
-	desc := grpc.StreamDesc{StreamName: "Bytes", ServerStreams: true}
-	desc.Handler = func(_ any, stream grpc.ServerStream) error {
-		var parts wrapperspb.Int64Value
-		if err := stream.RecvMsg(&parts); err != nil {
-			return err
+// protobufDelivered is what one writes without a codec of one's own, to the same end as ours: every part
+// is checked and copied to its place in the batch.
+func protobufDelivered(part []byte) (*wire, error) {
+	to, crc := newBatch(), crc32.Checksum(part, castagnoli)
+	return protobuf("protobuf bytes", part, func(data []byte) error {
+		if crc32.Checksum(data, castagnoli) != crc {
+			return errCRC
 		}
-		for range parts.Value {
-			if err := stream.SendMsg(&wrapperspb.BytesValue{Value: part}); err != nil {
-				return err
-			}
-		}
+		copy(to.take(len(data)), data)
 		return nil
-	}
+	})
+}
+
+// protobufBare drops what it gets: nothing is checked or copied beyond what protobuf and gRPC do.
+func protobufBare(part []byte) (*wire, error) {
+	return protobuf("protobuf bytes, dropped", part, func([]byte) error { return nil })
+}
+
+// protobuf is a stream of messages with a `bytes` field and nothing else, with gRPC's own settings.
+func protobuf(name string, part []byte, got func([]byte) error) (*wire, error) {
+	desc := grpc.StreamDesc{StreamName: "Bytes", ServerStreams: true}
+	desc.Handler = func(_ any, stream grpc.ServerStream) error { return sendBytes(stream, part) }
 	srv := grpc.NewServer()
 	srv.RegisterService(&grpc.ServiceDesc{ServiceName: "peer", Streams: []grpc.StreamDesc{desc}}, nil)
-	addr, err := listen(srv)
+	lis, err := listen()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	go srv.Serve(lis) // ends with srv.Stop
+	conn, err := grpc.NewClient("passthrough:///"+lis.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	f := func(ctx context.Context, parts int) (int64, error) {
+	move := func(ctx context.Context, parts int) (int64, error) {
 		stream, err := conn.NewStream(ctx, &desc, "/peer/Bytes")
 		if err != nil {
 			return 0, err
@@ -130,12 +140,25 @@ func peer(part []byte) (run, func(), error) {
 		if err := errors.Join(stream.SendMsg(wrapperspb.Int64(int64(parts))), stream.CloseSend()); err != nil {
 			return 0, err
 		}
-		return count(stream)
+		return receiveBytes(stream, got)
 	}
-	return f, func() { conn.Close(); srv.Stop() }, nil
+	return &wire{name, move, func() { conn.Close(); srv.Stop() }}, nil
 }
 
-func count(stream grpc.ClientStream) (n int64, err error) {
+func sendBytes(stream grpc.ServerStream, part []byte) error {
+	var parts wrapperspb.Int64Value
+	if err := stream.RecvMsg(&parts); err != nil {
+		return err
+	}
+	for range parts.Value {
+		if err := stream.SendMsg(&wrapperspb.BytesValue{Value: part}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func receiveBytes(stream grpc.ClientStream, got func([]byte) error) (n int64, err error) {
 	for {
 		var m wrapperspb.BytesValue
 		if err := stream.RecvMsg(&m); err != nil {
@@ -144,15 +167,17 @@ func count(stream grpc.ClientStream) (n int64, err error) {
 			}
 			return n, err
 		}
+		if err := got(m.Value); err != nil {
+			return n, err
+		}
 		n += int64(len(m.Value))
 	}
 }
 
-func listen(srv *grpc.Server) (string, error) {
+func listen() (net.Listener, error) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("wire: %w", err)
+		return nil, fmt.Errorf("wire: %w", err)
 	}
-	go srv.Serve(lis) // ends with srv.Stop
-	return lis.Addr().String(), nil
+	return lis, nil
 }
