@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
@@ -16,6 +13,7 @@ import (
 // Announce implements hints.Handler.
 func (a *Agent) Announce(ctx context.Context, h hints.Hint, c auth.Claims) (r hints.Reply, err error) {
 	defer a.recovered("agent.announce", &err)
+	markHandled(ctx)
 	r, handle := a.inbox.Admit(h)
 	if handle {
 		r, err = a.announce(ctx, h, c)
@@ -124,18 +122,4 @@ func (a *Agent) tell(ctx context.Context, env envelope) (hints.Reply, error) {
 	case <-a.ended:
 		return hints.Refuse(hints.ReasonUnavailable, "the agent is stopping"), nil
 	}
-}
-
-// refused writes the audit line of something refused as a whole.
-func (a *Agent) refused(what, reason, detail, job, run string, c auth.Claims) {
-	label := "other"
-	for _, known := range refusalReasons {
-		if known == reason {
-			label = reason
-		}
-	}
-	a.metrics.refusals.WithLabelValues(label).Inc()
-	a.o.Log.Warn("refused", zap.Bool("audit", true), zap.String("what", what), zap.String("reason", reason),
-		zap.String("detail", detail), zap.String("job", job), zap.String("run", run),
-		zap.String("user", c.User), zap.String("key", c.KeyID), zap.Duration("at", a.now().Round(time.Millisecond)))
 }

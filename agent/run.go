@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,8 +21,6 @@ const (
 	registryTTL    = 30 * time.Second
 	// stopTime is how long calls that run may take to end when the agent stops.
 	stopTime = 2 * time.Second
-	// maxStreams bounds the calls that run at once on one connection.
-	maxStreams = 1024
 )
 
 // errRan is a second Run.
@@ -35,7 +34,7 @@ func (a *Agent) Run(ctx context.Context, lis net.Listener) error {
 		return fmt.Errorf("agent.Run: %w", errors.Join(errRan, lis.Close()))
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	srv := grpc.NewServer(append(fetch.ServerOptions(), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(hints.MaxMessage))...)
+	srv := grpc.NewServer(slices.Concat(fetch.ServerOptions(), a.auditCalls(), []grpc.ServerOption{grpc.MaxRecvMsgSize(hints.MaxMessage)})...)
 	fetch.Register(srv, a.o.Node, a, a.o.Keys)
 	hints.Serve(srv, a, a.o.Keys)
 	l := a.newLoop(work)
