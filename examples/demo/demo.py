@@ -157,7 +157,7 @@ def conclude(memory: Run, runs: list[Run], path: pathlib.Path) -> int:
     print(report.table(runs, memory))
     for run in runs:
         print(f"proof digest, run {run.name}: {run.digest}")
-    report.picture(runs, path)
+    report.picture(runs, memory, path)
     print(f"picture: {path}")
     same = len({run.digest for run in runs}) == 1
     print(f"same bytes: {'yes' if same else 'no'}")

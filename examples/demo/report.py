@@ -142,41 +142,70 @@ def verdict(off: Run, on: Run, killed: Run, resumed: Run, from_memory: Run, dead
     return [what for holds, what in claims if not holds]
 
 
-def picture(runs: list[Run], path: pathlib.Path) -> None:
-    """Time that training waited for each step's data, the slowest rank, one panel a run."""
+def picture(runs: list[Run], from_memory: Run, path: pathlib.Path) -> None:
+    """One row a run: how long training waited for each step's data, and who made the images."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(len(runs), 1, sharex=True, sharey=True, figsize=(9, 8.5), layout="constrained")
-    for run, axis in zip(runs, axes, strict=True):
-        slowest: dict[int, float] = {}
-        for row in run.log:
-            slowest[row["step"]] = max(slowest.get(row["step"], 0), 1e3 * row["load_seconds"])
-        steps = sorted(slowest)
-        axis.bar(steps, [max(slowest[s], 0.05) for s in steps], width=1.0, color="#3b6ea5")
-        axis.set_title(
-            f"{run.name}: {100 * run.prepared_share():.0f} % of the images prepared by agents", fontsize=10, loc="left"
+    figure, axes = pyplot.subplots(len(runs), 2, sharex=True, sharey="col", figsize=(13, 9), layout="constrained")
+    for run, (wait, source) in zip(runs, axes, strict=True):
+        draw_waits(wait, run)
+        draw_sources(source, run)
+        cpu = 1e3 * loading_cpu(run, from_memory)
+        wait.set_title(f"{run.name}", fontsize=11, loc="left")
+        share = 100 * run.prepared_share()
+        source.set_title(
+            f"{share:.0f} % prepared by agents; loading costs the trainers {cpu:.0f} ms CPU a step",
+            fontsize=10,
+            loc="left",
         )
-        axis.set_yscale("log")
-        axis.set_ylabel("wait (ms)")
-        axis.grid(axis="y", alpha=0.3)
-        if run.killed:
-            kill, restart = run.killed
-            axis.axvline(kill, color="#c0392b", linewidth=1.5, label="agent killed (kill -9)")
-            axis.axvline(restart, color="#27ae60", linewidth=1.5, linestyle="--", label="restarted")
-            axis.legend(fontsize=8, loc="upper right")
-        for segment in run.segments[1:]:
-            axis.axvline(
-                run.first(segment),
-                color="#8e44ad",
-                linewidth=1.5,
-                linestyle=":",
-                label=f"resumed with {segment.ranks} ranks",
-            )
-            axis.legend(fontsize=8, loc="upper right")
-    axes[-1].set_xlabel("training step")
-    figure.suptitle("Time that training waits for the data of each step (slowest rank)")
-    figure.savefig(path, dpi=110)
+        for axis in (wait, source):
+            mark(axis, run)
+    axes[0, 1].legend(fontsize=8, loc="lower right")
+    for axis in axes[-1]:
+        axis.set_xlabel("training step")
+    figure.suptitle(
+        "Left: time that training waits for the data of a step (slowest rank). Right: where its images were made."
+    )
+    figure.savefig(path, dpi=100)
     pyplot.close(figure)
+
+
+def draw_waits(axis: Any, run: Run) -> None:
+    slowest: dict[int, float] = {}
+    for row in run.log:
+        slowest[row["step"]] = max(slowest.get(row["step"], 0), 1e3 * row["load_seconds"])
+    steps = sorted(slowest)
+    axis.bar(steps, [max(slowest[s], 0.05) for s in steps], width=1.0, color="#3b6ea5")
+    axis.set_yscale("log")
+    axis.set_ylabel("wait (ms)")
+    axis.grid(axis="y", alpha=0.3)
+
+
+def draw_sources(axis: Any, run: Run) -> None:
+    made: dict[str, Counter[int]] = {"prepared": Counter(), "here": Counter()}
+    for row in run.stats:
+        made["prepared"][row["step"]] += row["prepared"]
+        made["here"][row["step"]] += row["raw"] + row["local"]
+    steps = sorted(made["prepared"])
+    prepared = [made["prepared"][s] for s in steps]
+    axis.bar(steps, prepared, width=1.0, color="#5a9e6f", label="by agents, ahead of the step")
+    axis.bar(
+        steps, [made["here"][s] for s in steps], bottom=prepared, width=1.0, color="#d9a441", label="by the trainer"
+    )
+    axis.set_ylabel("images")
+
+
+def mark(axis: Any, run: Run) -> None:
+    """Draw where an agent was killed and restarted, and where the run was resumed."""
+    if run.killed:
+        kill, restart = run.killed
+        axis.axvline(kill, color="#c0392b", linewidth=1.5, label="agent killed (kill -9)")
+        axis.axvline(restart, color="#1e6b3a", linewidth=1.5, linestyle="--", label="agent restarted")
+    for segment in run.segments[1:]:
+        label = f"resumed with {segment.ranks} ranks"
+        axis.axvline(run.first(segment), color="#8e44ad", linewidth=1.5, linestyle=":", label=label)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(fontsize=8, loc="upper right" if axis.get_yscale() == "log" else "lower right")
