@@ -104,13 +104,7 @@ func open(ctx context.Context, o Options) (_ *Loader, err error) {
 		}
 		return nil, err
 	}
-	o = o.withDefaults()
-	if o.Job == "" {
-		o.Job = hints.NewID()
-	}
-	if o.Run == "" {
-		o.Run = hints.NewID()
-	}
+	o = o.withDefaults().named()
 	l := &Loader{
 		o: o, now: o.testing.now, maxPart: defaultMaxPart, seed: maphash.MakeSeed(),
 		slabs: &slabs{keep: 2*o.Prefetch + 2}, turns: newGate(o.Workers), reads: newGate(maxReads),

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/transform"
@@ -89,8 +90,9 @@ type Options struct {
 	// Token is sent to agents given by address, and to those whose registry file belongs to the owner
 	// of the registry's store; never to others.
 	Token string
-	// Job is the job's id, and Run that of this start of it; both must be equal on all ranks.
-	// Default: random ones, which only a single rank can use.
+	// Job is the job's id, and Run that of this start of it; both must be equal on all ranks. With a
+	// Token the job is the token's, and another one is an error. Default: random ones, which only a
+	// single rank can use.
 	Job, Run string
 	// FetchDeadline bounds the time an agent is waited for. Default 5 s; most waits are far shorter,
 	// as they end when the batch is about to be needed.
@@ -191,8 +193,11 @@ func (o Options) validateAgents() (errs []error) {
 	if o.URL == "" {
 		errs = append(errs, errors.New("url: missing: agents open the dataset by it"))
 	}
-	if o.World > 1 && (o.Job == "" || o.Run == "") {
-		errs = append(errs, fmt.Errorf("job, run: %q, %q: with agents and %d ranks both are needed, equal on all ranks", o.Job, o.Run, o.World))
+	job, err := o.job()
+	if err != nil {
+		errs = append(errs, err)
+	} else if o.World > 1 && (job == "" || o.Run == "") {
+		errs = append(errs, fmt.Errorf("job, run: %q, %q: with agents and %d ranks both are needed, equal on all ranks", job, o.Run, o.World))
 	}
 	for _, a := range o.Agents {
 		if a == AgentsAuto && len(o.Agents) > 1 {
@@ -200,4 +205,33 @@ func (o Options) validateAgents() (errs []error) {
 		}
 	}
 	return errs
+}
+
+// job returns the job's id: the token's if there is a token, else the one that was given, if any.
+func (o Options) job() (string, error) {
+	if o.Token == "" {
+		return o.Job, nil
+	}
+	job, err := hints.TokenJob(o.Token)
+	if err != nil {
+		return "", fmt.Errorf("token: %w: give one that `stepahead token mint` made", err)
+	}
+	if o.Job != "" && o.Job != job {
+		return "", fmt.Errorf("job: %.64q: the token is of job %q: leave job out, or mint a token for that job", o.Job, job)
+	}
+	return job, nil
+}
+
+// named fills in the names of valid options' job and run.
+func (o Options) named() Options {
+	if len(o.Agents) > 0 {
+		o.Job, _ = o.job() // Validate has reported its error
+	}
+	if o.Job == "" {
+		o.Job = hints.NewID()
+	}
+	if o.Run == "" {
+		o.Run = hints.NewID()
+	}
+	return o
 }

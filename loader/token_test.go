@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestTokenGoesOnlyWhereItMay(t *testing.T) {
 				must(t, os.Chown(filepath.Join(k.root, ".stepahead", "agents", node+".json"), c.owner, c.owner))
 			}
 			o := cl.options(t)
-			o.Token = "secret"
+			o.Token = mintToken(t, tokenKey(t), "job", "/data", time.Hour)
 			if c.unknown {
 				o.Store = ownerless{o.Store}
 			}
@@ -66,7 +67,7 @@ func TestTokenGoesOnlyWhereItMay(t *testing.T) {
 				t.Fatal("the agent was not asked")
 			}
 			for _, got := range a.tokens {
-				if (got == "Bearer secret") != c.sent || got != "" && !c.sent {
+				if (got == "Bearer "+o.Token) != c.sent || got != "" && !c.sent {
 					t.Fatalf("the agent got %q", got)
 				}
 			}
@@ -74,26 +75,64 @@ func TestTokenGoesOnlyWhereItMay(t *testing.T) {
 	}
 }
 
-// A token that is missing, expired, for another job or for another root costs the agents' help and
-// nothing else; one that fits brings it.
-func TestTokensThatDoNotFit(t *testing.T) {
+func tokenKey(t *testing.T) auth.Key {
+	t.Helper()
 	key, err := auth.NewKey("k1", bytes.Repeat([]byte{7}, 32))
 	must(t, err)
+	return key
+}
+
+func mintToken(t *testing.T, key auth.Key, job, root string, until time.Duration) string {
+	t.Helper()
+	token, err := auth.Mint(key, auth.Claims{Job: job, User: "u", Roots: []string{root}, Rights: []string{auth.RightFetch, auth.RightHint}, Expires: time.Now().Add(until)})
+	must(t, err)
+	return token
+}
+
+// With a token the job is the token's; another one, and what is no token, is an error of the options.
+func TestTokenNamesTheJob(t *testing.T) {
+	k := newKit(t, 16, 16, nil)
+	token := mintToken(t, tokenKey(t), "of-token", "/data", time.Hour)
+	for _, c := range []struct{ job, token, says string }{
+		{"", token, ""},
+		{"of-token", token, ""},
+		{"other", token, `"other": the token is of job "of-token"`},
+		{"", "sesame", "stepahead token mint"},
+	} {
+		cl := newCluster(t, k, "dn1")
+		o := cl.options(t)
+		o.Job, o.Token = c.job, c.token
+		if err := o.Validate(); c.says != "" {
+			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), c.token) {
+				t.Errorf("job %q: %v, want %q", c.job, err, c.says)
+			}
+			continue
+		}
+		l := mustOpen(t, o)
+		cl.warm(t, l)
+		must(t, l.Close())
+		a := cl.agents[0]
+		a.mu.Lock()
+		if last := a.hints[len(a.hints)-1]; last.Job != "of-token" {
+			t.Errorf("job %q: the agent was told of job %q", c.job, last.Job)
+		}
+		a.mu.Unlock()
+	}
+}
+
+// A token that is missing, expired or for another root costs the agents' help and nothing else; one that
+// fits brings it.
+func TestTokensThatDoNotFit(t *testing.T) {
+	key := tokenKey(t)
 	keys, err := auth.NewKeyring(key)
 	must(t, err)
-	mint := func(job, root string, until time.Duration) string {
-		token, err := auth.Mint(key, auth.Claims{Job: job, User: "u", Roots: []string{root}, Rights: []string{auth.RightFetch, auth.RightHint}, Expires: time.Now().Add(until)})
-		must(t, err)
-		return token
-	}
 	k := newKit(t, 48, 20, nil)
 	want := contents(t, mustOpen(t, k.options(t)), 6)
 	for _, c := range []struct{ name, token, reason string }{
-		{"fits", mint("job", "/data", time.Hour), ""},
+		{"fits", mintToken(t, key, "job", "/data", time.Hour), ""},
 		{"missing", "", "denied"},
-		{"expired", mint("job", "/data", -time.Minute), "denied"},
-		{"another job", mint("other", "/data", time.Hour), "denied"},
-		{"another root", mint("job", "/elsewhere", time.Hour), "denied"},
+		{"expired", mintToken(t, key, "job", "/data", -time.Minute), "denied"},
+		{"another root", mintToken(t, key, "job", "/elsewhere", time.Hour), "denied"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cl := newClusterWithKeys(t, k, keys, kitNodes...)

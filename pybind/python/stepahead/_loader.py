@@ -59,8 +59,9 @@ class DataLoader:
         agents: None (everything is made here), "auto" (those that the registry lists) or a list of
             "host:port". Agents change the time of a step, never its bytes.
         token: sent to agents that ask for one. Default: the variable STEPAHEAD_TOKEN.
-        job, run: names of this job and of this start of it, equal on all ranks. Default: the
-            scheduler's variable or random; agreed through torch.distributed.
+        job, run: names of this job and of this start of it, equal on all ranks. With a token the job
+            is the token's, and another one is an error. Default: the scheduler's variable or random;
+            agreed through torch.distributed.
         fields: the fields to deliver. Default: all.
         on_bad: "substitute" replaces a sample whose content is bad by one that every rank and every
             restart replaces it by; "raise" stops with BadSampleError.
@@ -132,7 +133,11 @@ class DataLoader:
         if isinstance(shuffle, bool):
             shuffle = "full" if shuffle else "none"
         agent_list = [agents] if isinstance(agents, str) else list(agents or ())
+        token = token if token is not None else os.environ.get("STEPAHEAD_TOKEN")
+        named = job
         job, run = job_and_run(job, run, world_size, bool(agent_list))
+        if token and named is None:
+            job = None  # the token's, whatever the scheduler calls it
         self._run = run
         self._views = views(output)
         options: dict[str, Any] = {
@@ -145,7 +150,7 @@ class DataLoader:
             "rank": rank,
             "world_size": world_size,
             "agents": agent_list,
-            "token": token if token is not None else os.environ.get("STEPAHEAD_TOKEN"),
+            "token": token,
             "job": job,
             "run": run,
             "fields": list(fields) if fields is not None else None,
