@@ -3,6 +3,7 @@ package dir
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -127,7 +128,7 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// Remove implements store.Store.
+// Remove implements store.Store. What killed writers left in a folder does not keep it from being removed.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	if err := begin(ctx, name); err != nil {
 		return failed("Remove", name, err)
@@ -135,7 +136,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	if name == "/" {
 		return failed("Remove", name, fmt.Errorf("%w: the root stays", fs.ErrInvalid))
 	}
-	if err := s.root.Remove(rel(name)); err != nil {
+	if err := s.remove(rel(name)); err != nil {
 		return failed("Remove", name, err)
 	}
 	if err := s.dropFactor(name); err != nil {
@@ -145,6 +146,24 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 		return failed("Remove", name, err)
 	}
 	return nil
+}
+
+// remove removes a file, or a folder that holds nothing but what killed writers left.
+func (s *Store) remove(name string) error {
+	err := s.root.Remove(name)
+	if !errors.Is(err, syscall.ENOTEMPTY) {
+		return err
+	}
+	entries, listed := fs.ReadDir(s.root.FS(), name)
+	if listed != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), tempPrefix) }) {
+		return err
+	}
+	for _, e := range entries {
+		if held := removeDead(s.root, path.Join(name, e.Name())); held != nil {
+			return fmt.Errorf("%w: %w", syscall.ENOTEMPTY, held)
+		}
+	}
+	return s.root.Remove(name)
 }
 
 // Locate implements store.Store. Blocks are given whole, clipped to the file's end. Nodes that are down

@@ -52,36 +52,49 @@ func tempName(name string) string {
 	return path.Join(path.Dir(name), fmt.Sprintf("%s%x", tempPrefix, sum[:12]))
 }
 
-// createTemp makes a temporary file and locks it. A file of that name whose lock is free belongs to
-// nobody and is unlinked, never truncated: its content may already be linked under the final name.
+// createTemp makes a temporary file and locks it. What a killed writer left under the name is removed.
 func createTemp(root *os.Root, temp string) (*os.File, error) {
 	for range 100 { // each turn means that another process was between two of these steps
 		f, err := root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-		made := err == nil
 		if errors.Is(err, fs.ErrExist) {
-			f, err = root.OpenFile(temp, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
+			if err := removeDead(root, temp); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		locked := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
-		current := locked && sameFile(root, temp, f)
-		if made && current {
+		if lock(f) && sameFile(root, temp, f) {
 			return f, nil
 		}
-		if current {
-			root.Remove(temp)
-		}
 		f.Close()
-		if !locked && !made {
-			return nil, fmt.Errorf("%w: it is being written by another writer", fs.ErrExist)
-		}
 	}
 	return nil, fmt.Errorf("%w: other writers come and go", store.ErrUnavailable)
 }
+
+// removeDead removes a temporary file that no writer holds; one that is held is fs.ErrExist. It is
+// unlinked, never truncated: its content may already be linked under the final name.
+func removeDead(root *os.Root, temp string) error {
+	f, err := root.OpenFile(temp, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if !lock(f) {
+		return fmt.Errorf("%w: it is being written by another writer", fs.ErrExist)
+	}
+	if sameFile(root, temp, f) {
+		return root.Remove(temp)
+	}
+	return nil
+}
+
+// lock takes a file for its writer, for as long as it is open; false if another has it.
+func lock(f *os.File) bool { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil }
 
 func sameFile(root *os.Root, name string, f *os.File) bool {
 	a, errA := root.Lstat(name)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -106,6 +107,36 @@ func TestKilledBetweenLinkAndUnlink(t *testing.T) {
 	}
 	if _, err := os.Stat(temp); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the temporary name is still there: %v", err)
+	}
+}
+
+// A folder that lists as empty can be removed, whatever instruction its writers were killed at; a living
+// writer keeps its folder.
+func TestRemoveFolderOfKilledWriters(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root, dir.Options{})
+	cmd := startWriter(t, root) // /d/f, before its file is linked
+	if err := s.Remove(t.Context(), "/d"); !errors.Is(err, syscall.ENOTEMPTY) || !strings.Contains(err.Error(), "being written") {
+		t.Fatalf("Remove beside a living writer: %v, want ENOTEMPTY and why", err)
+	}
+	must(t, cmd.Process.Kill())
+	cmd.Wait()
+	entries, _ := os.ReadDir(filepath.Join(root, "d"))
+	temp := filepath.Join(root, "d", entries[0].Name())
+	must(t, os.Link(temp, filepath.Join(root, "d", "f"))) // as killed between Link and Remove
+	if err := s.Remove(t.Context(), "/d"); !errors.Is(err, syscall.ENOTEMPTY) {
+		t.Fatalf("Remove of a folder with a file: %v, want ENOTEMPTY", err)
+	}
+	if string(storetest.Get(t, s, "/d/f")) != "half" {
+		t.Fatal("the file's content changed")
+	}
+	must(t, s.Remove(t.Context(), "/d/f"))
+	if infos, err := s.List(t.Context(), "/d"); err != nil || len(infos) != 0 {
+		t.Fatalf("listed: %v, %v", infos, err)
+	}
+	must(t, s.Remove(t.Context(), "/d"))
+	if _, err := os.Stat(filepath.Join(root, "d")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
 	}
 }
 
