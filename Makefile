@@ -52,7 +52,7 @@ lint: setup wheel ## gofmt, go vet, staticcheck, ruff, mypy, generated code
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...
-	internal/protogen/generate.sh --check
+	PYTHON=$(PY) internal/protogen/generate.sh --check
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -67,7 +67,7 @@ demo: build wheel ## train on real photographs with agents off, on, killed, and 
 	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)")
 
 generate: setup ## regenerate committed code
-	internal/protogen/generate.sh
+	PYTHON=$(PY) internal/protogen/generate.sh
 
 clean: ## remove what the targets above made, but not .venv
 	rm -rf bin build demo wheelhouse *.egg-info pybind/python/*.egg-info
