@@ -373,6 +373,13 @@ func TestIndexWriterRefuses(t *testing.T) {
 	}
 }
 
+func TestIndexWriterRefusesFields(t *testing.T) {
+	fields := []Field{{Name: "label", Kind: Media}, {Name: "label", Kind: Int64}}
+	if _, err := NewIndexWriter(new(strings.Builder), fields, testUUID); err == nil || !strings.Contains(err.Error(), `"label" occurs twice`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func FuzzIndex(f *testing.F) {
 	rows := photoRows(3)
 	data := indexBytes(f, photoFields(), testUUID, rows)

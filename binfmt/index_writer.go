@@ -55,6 +55,9 @@ type IndexWriter struct {
 
 // NewIndexWriter returns a writer of the index of the bin with that uuid. It does not close w.
 func NewIndexWriter(w io.Writer, fields []Field, uuid [16]byte) (*IndexWriter, error) {
+	if err := CheckFields(fields); err != nil { // columns that share a name would not have the kinds that Append fills
+		return nil, fmt.Errorf("binfmt.NewIndexWriter: %w", err)
+	}
 	l := newLayout(fields)
 	schema := l.schema(hex.EncodeToString(uuid[:]))
 	out, err := ipc.NewFileWriter(w, ipc.WithSchema(schema))

@@ -13,11 +13,13 @@ import (
 )
 
 // Limits of a manifest, checked before anything is built from it.
+// MaxManifest bounds a dataset.json, in bytes: 10,000 bins take about 3 MB.
+const MaxManifest = 256 << 20
+
 const (
-	maxManifestBytes = 256 << 20
-	maxBins          = 1 << 20
-	maxFields        = 1024
-	maxNameBytes     = 255
+	maxBins      = 1 << 20
+	maxFields    = 1024
+	maxNameBytes = 255
 )
 
 // ParseManifest reads a dataset.json. It is strict: unknown, repeated or misspelt keys, trailing
@@ -35,8 +37,8 @@ func parseManifest(data []byte) (*Manifest, error) {
 	if len(data) == 0 {
 		return nil, fmt.Errorf("the file is empty: %w", ErrManifest)
 	}
-	if len(data) > maxManifestBytes {
-		return nil, fmt.Errorf("%d bytes, more than the limit of %d: %w", len(data), maxManifestBytes, ErrManifest)
+	if len(data) > MaxManifest {
+		return nil, fmt.Errorf("%d bytes, more than the limit of %d: %w", len(data), MaxManifest, ErrManifest)
 	}
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("the file is not UTF-8: %w", ErrManifest)
@@ -128,18 +130,24 @@ func (m *Manifest) Validate() error {
 	if m.Format != Format {
 		bad("format is %d, want %d", m.Format, Format)
 	}
-	m.validateFields(bad)
+	if err := CheckFields(m.Fields); err != nil {
+		bad("%w", err)
+	}
 	m.validateClasses(bad)
 	m.validateBins(bad)
 	return errors.Join(errs...)
 }
 
-func (m *Manifest) validateFields(bad func(string, ...any)) {
-	if len(m.Fields) == 0 || len(m.Fields) > maxFields {
-		bad("fields has %d entries, want 1 to %d", len(m.Fields), maxFields)
+// CheckFields says what is wrong with the fields of a dataset, all at once: how many there are, and their
+// names and kinds.
+func CheckFields(fields []Field) error {
+	if len(fields) == 0 || len(fields) > maxFields {
+		return fmt.Errorf("fields has %d entries, want 1 to %d", len(fields), maxFields)
 	}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	seen := make(map[string]bool)
-	for i, f := range m.Fields {
+	for i, f := range fields {
 		if err := CheckFieldName(f.Name); err != nil {
 			bad("fields[%d].name: %w", i, err)
 		}
@@ -153,6 +161,7 @@ func (m *Manifest) validateFields(bad func(string, ...any)) {
 			bad("fields[%d].kind: %q is none of media, int64, float64, bool, utf8", i, f.Kind)
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // CheckFieldName says whether a field may have that name: 1 to 255 bytes of printable UTF-8 without

@@ -243,6 +243,20 @@ func TestPackRefusesFolders(t *testing.T) {
 	}
 }
 
+// TestPackRefusesFields: a media field that cannot be one is refused before any file is read.
+func TestPackRefusesFields(t *testing.T) {
+	source := photos(t, 2)
+	for field, says := range map[string]string{"label": `"label" occurs twice`, "a.b": "dot", "a\nb": "unprintable", "key": "taken"} {
+		st, _ := openDir(t)
+		scanned := false
+		_, err := Pack(context.Background(), Folder{Root: source, Field: field}, st, "/set", Options{Progress: func(Progress) { scanned = true }})
+		if !errors.Is(err, ErrSource) || scanned {
+			t.Errorf("field %q: error %v, want ErrSource; files were read: %t", field, err, scanned)
+		}
+		words(t, err, says)
+	}
+}
+
 func TestPackSkipBad(t *testing.T) {
 	source := photos(t, 5)
 	put(t, source, "cat/empty.jpg", nil)

@@ -44,8 +44,11 @@ type Listing struct {
 	Hidden int
 }
 
-// arrange sorts the entries by key, checks the keys and refuses duplicates.
+// arrange sorts the entries by key, checks fields and keys and refuses duplicates.
 func (l *Listing) arrange(from string) error {
+	if err := binfmt.CheckFields(l.Fields); err != nil {
+		return fmt.Errorf("%s: %w: %w", from, err, ErrSource)
+	}
 	if len(l.Entries) == 0 {
 		return fmt.Errorf("%s: no files to pack (%d hidden ones left out): %w", from, l.Hidden, ErrSource)
 	}
