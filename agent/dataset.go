@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -12,10 +11,6 @@ import (
 )
 
 const (
-	// maxManifest bounds a manifest, in bytes: 200,000 bins.
-	maxManifest = 64 << 20
-	// headerBytes is what a bin's header takes.
-	headerBytes = 64
 	// maxBins bounds the data files that a dataset keeps open while nobody reads them.
 	maxBins = 64
 )
@@ -36,7 +31,7 @@ type dataset struct {
 // openDataset opens the dataset in dir and makes sure that it is the version with this identity.
 func openDataset(ctx context.Context, st store.Store, dir string, identity [32]byte, cacheDir string) (*dataset, error) {
 	name := path.Join(dir, binfmt.ManifestName)
-	data, err := readFile(ctx, st, name, maxManifest)
+	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
 	if err != nil {
 		return nil, fmt.Errorf("agent.openDataset: %w", err)
 	}
@@ -49,11 +44,11 @@ func openDataset(ctx context.Context, st store.Store, dir string, identity [32]b
 	}
 	d := &dataset{dir: dir, identity: identity, store: st, bins: bins{all: make(map[int]*binFile)}}
 	index := func(ctx context.Context, bin int) (string, error) {
-		digest, err := hex.DecodeString(m.Bins[bin].IndexSHA256)
-		if err != nil || len(digest) != 32 {
-			return "", fmt.Errorf("%s: bins[%d].index_sha256 is not 64 hex digits", name, bin)
+		digest, err := m.Bins[bin].IndexDigest()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
 		}
-		return store.CacheLocal(ctx, st, path.Join(dir, m.Bins[bin].IndexName()), [32]byte(digest), cacheDir)
+		return store.CacheLocal(ctx, st, path.Join(dir, m.Bins[bin].IndexName()), digest, cacheDir)
 	}
 	d.Dataset = binfmt.NewDataset(m, index, binfmt.Options{})
 	d.places.locate = func(ctx context.Context, bin int) ([]store.Replica, error) {
@@ -78,7 +73,7 @@ func (d *dataset) openBin(ctx context.Context, bin int) (store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	head := make([]byte, min(headerBytes, f.Size()))
+	head := make([]byte, min(binfmt.HeaderSize, f.Size()))
 	if err := f.ReadRanges(ctx, []store.Range{{Off: 0, Buf: head}}); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -143,18 +138,4 @@ func missing(err error) error {
 		return fmt.Errorf("%w: %w", errIdentity, err)
 	}
 	return err
-}
-
-// readFile reads a whole file of at most limit bytes.
-func readFile(ctx context.Context, st store.Store, name string, limit int64) ([]byte, error) {
-	f, err := st.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if f.Size() > limit {
-		return nil, fmt.Errorf("%s: %d bytes are more than %d", name, f.Size(), limit)
-	}
-	data := make([]byte, f.Size())
-	return data, f.ReadRanges(ctx, []store.Range{{Buf: data}})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/store"
 )
 
 const (
@@ -97,7 +98,7 @@ func (a *Agent) sampleLoad() {
 
 // register keeps the agent's registry entry fresh until ctx ends, and then withdraws it.
 func (a *Agent) register(ctx context.Context, addr string) {
-	r := hints.NewRegistry(registryFiles{a.o.RegistryStore}, a.o.Registry)
+	p := hints.NewPublisher(store.Files{Store: a.o.RegistryStore}, a.o.Registry)
 	entry := hints.Entry{
 		Node: a.o.Node, Addr: addr, TTL: registryTTL,
 		Versions: map[string]int{"fetch": fetch.ProtocolVersion, "hints": hints.ProtocolVersion},
@@ -105,7 +106,7 @@ func (a *Agent) register(ctx context.Context, addr string) {
 	ticker := time.NewTicker(registryPeriod)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		if err := r.Publish(ctx, entry); err != nil && ctx.Err() == nil {
+		if err := p.Publish(ctx, entry); err != nil && ctx.Err() == nil {
 			a.metrics.registryFailures.Inc()
 			a.o.Log.Warn("registry entry not renewed: new jobs do not find this agent", zap.Error(err))
 		}
@@ -116,7 +117,7 @@ func (a *Agent) register(ctx context.Context, addr string) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	if err := r.Withdraw(ctx, a.o.Node); err != nil {
+	if err := p.Withdraw(ctx, a.o.Node); err != nil {
 		a.o.Log.Warn("registry entry not withdrawn: it expires by itself", zap.Error(err))
 	}
 }

@@ -4,6 +4,7 @@ package binfmt
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sort"
@@ -72,6 +73,15 @@ func (b Bin) DataName() string { return b.Name + ".bin" }
 
 // IndexName returns the name of the bin's index file in the dataset's folder.
 func (b Bin) IndexName() string { return b.Name + ".arrow" }
+
+// IndexDigest returns IndexSHA256 as bytes. It cannot fail for a bin of ParseManifest.
+func (b Bin) IndexDigest() ([32]byte, error) {
+	digest, err := hex.DecodeString(b.IndexSHA256)
+	if err != nil || len(digest) != sha256.Size {
+		return [32]byte{}, fmt.Errorf("bin %s: index_sha256: %q is not 64 hexadecimal digits: %w", b.Name, b.IndexSHA256, ErrManifest)
+	}
+	return [32]byte(digest), nil
+}
 
 // Manifest lists what a dataset is made of. Samples are numbered 0..N-1 over the bins in their
 // order. It is read-only after ParseManifest and then safe for concurrent use.

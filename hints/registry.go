@@ -15,28 +15,24 @@ import (
 
 const entrySuffix = ".json"
 
-// Files is what a [Registry] needs of a store. Names are absolute slash paths in the store.
-type Files interface {
+// FileReader is what a [Registry] needs of a store. Names are absolute slash paths in the store.
+type FileReader interface {
 	// ListFiles calls each with the base name and the modification time, by the store's clock, of
 	// every file of a folder. A missing folder matches fs.ErrNotExist.
 	ListFiles(ctx context.Context, dir string, each func(base string, modified time.Time)) error
 	// ReadFile returns a file's content, or an error if it has more than limit bytes. A missing file
 	// matches fs.ErrNotExist.
 	ReadFile(ctx context.Context, name string, limit int64) ([]byte, error)
-	// ReplaceFile writes a file beside, makes it durable and renames it. Parents are made.
-	ReplaceFile(ctx context.Context, name string, data []byte) error
-	// RemoveFile removes a file. A missing file matches fs.ErrNotExist.
-	RemoveFile(ctx context.Context, name string) error
 }
 
-// Registry is the folder in which agents say where they are. It is safe for concurrent use.
+// Registry reads the folder in which agents say where they are. It is safe for concurrent use.
 //
 // An entry is taken for live unless one of two clocks says otherwise, and neither is compared with
 // another: by this reader's clock, it has been the same file for longer than its TTL; or by the
 // store's clock, its file was last written more than its TTL before the newest of the others was.
 // That is a guess in favour of the agent: the test is to call it.
 type Registry struct {
-	files Files
+	files FileReader
 	dir   string
 
 	mu   sync.Mutex
@@ -52,28 +48,8 @@ type reading struct {
 }
 
 // NewRegistry returns the registry that lies in dir, an absolute path in the store. It does no I/O.
-func NewRegistry(f Files, dir string) *Registry {
+func NewRegistry(f FileReader, dir string) *Registry {
 	return &Registry{files: f, dir: dir, read: make(map[string]reading)}
-}
-
-// Publish writes or renews the entry of an agent.
-func (r *Registry) Publish(ctx context.Context, e Entry) error {
-	data, err := EncodeEntry(e)
-	if err != nil {
-		return fmt.Errorf("hints.Publish: %w", err)
-	}
-	if err := r.files.ReplaceFile(ctx, r.name(e.Node+entrySuffix), data); err != nil {
-		return fmt.Errorf("hints.Publish: %w", err)
-	}
-	return nil
-}
-
-// Withdraw removes the entry of an agent. A missing one is no error.
-func (r *Registry) Withdraw(ctx context.Context, node string) error {
-	if err := r.files.RemoveFile(ctx, r.name(node+entrySuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("hints.Withdraw: %w", err)
-	}
-	return nil
 }
 
 // Listing is what a registry holds.
@@ -133,7 +109,7 @@ func (r *Registry) readEntry(ctx context.Context, base string) (Entry, error) {
 		return Entry{}, fmt.Errorf("hints.List %s: %w", name, err)
 	}
 	e, err := DecodeEntry(name, data)
-	if err == nil && e.Node+entrySuffix != base {
+	if err == nil && EntryName(r.dir, e.Node) != name {
 		err = fmt.Errorf("hints.List %s: %w: it is of node %q", name, ErrEntry, e.Node)
 	}
 	return e, err

@@ -111,7 +111,7 @@ func (r *reader) want(want string) {
 func publish(t *testing.T, f *folder, nodes ...string) {
 	t.Helper()
 	for _, n := range nodes {
-		if err := NewRegistry(f, "/reg").Publish(context.Background(), entry(n)); err != nil {
+		if err := NewPublisher(f, "/reg").Publish(context.Background(), entry(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,10 +130,10 @@ func TestRegistry(t *testing.T) {
 	if f.reads != 2 {
 		t.Errorf("%d reads, files that did not change are read again", f.reads)
 	}
-	if err := r.Withdraw(context.Background(), "dn1"); err != nil {
+	if err := NewPublisher(f, "/reg").Withdraw(context.Background(), "dn1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Withdraw(context.Background(), "dn1"); err != nil {
+	if err := NewPublisher(f, "/reg").Withdraw(context.Background(), "dn1"); err != nil {
 		t.Errorf("second withdrawal: %v", err)
 	}
 	r.want("dn2 (0 ignored)")
@@ -211,7 +211,7 @@ func TestRegistryTrouble(t *testing.T) {
 	if _, err := r.List(context.Background(), 0); !errors.Is(err, f.fail) || !strings.Contains(err.Error(), "/reg") {
 		t.Errorf("got %v", err)
 	}
-	if err := r.Publish(context.Background(), entry("dn1")); !errors.Is(err, f.fail) {
+	if err := NewPublisher(f, "/reg").Publish(context.Background(), entry("dn1")); !errors.Is(err, f.fail) {
 		t.Errorf("got %v", err)
 	}
 	f.fail = nil

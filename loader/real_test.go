@@ -18,6 +18,7 @@ import (
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/internal/testdata"
+	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
@@ -110,7 +111,7 @@ func (c *realCluster) options(t *testing.T) Options {
 // registered waits until n agents have registered.
 func (c *realCluster) registered(t *testing.T, n int) {
 	t.Helper()
-	reg := hints.NewRegistry(registryFiles{c.store}, "/.stepahead/agents")
+	reg := hints.NewRegistry(store.Files{Store: c.store}, "/.stepahead/agents")
 	for end := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
 		l, err := reg.List(t.Context(), 0)
 		must(t, err)

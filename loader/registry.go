@@ -2,47 +2,14 @@ package loader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"path"
 	"strings"
 	"time"
 
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/store"
 )
-
-// registryFiles lets hints.Registry read a store. The loader never writes there.
-type registryFiles struct {
-	store.Store
-}
-
-func (f registryFiles) ListFiles(ctx context.Context, dir string, each func(base string, modified time.Time)) error {
-	infos, err := f.List(ctx, dir)
-	for _, i := range infos {
-		if !i.Dir {
-			each(path.Base(i.Name), i.ModTime)
-		}
-	}
-	return err
-}
-
-func (f registryFiles) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
-	file, err := f.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if file.Size() > limit {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d are read", name, file.Size(), limit)
-	}
-	data := make([]byte, file.Size())
-	return data, file.ReadRanges(ctx, []store.Range{{Buf: data}})
-}
-
-func (registryFiles) ReplaceFile(context.Context, string, []byte) error { return errors.ErrUnsupported }
-func (registryFiles) RemoveFile(context.Context, string) error          { return errors.ErrUnsupported }
 
 // finder finds the agents that Options.Agents ask for.
 type finder struct {
@@ -55,7 +22,7 @@ type finder struct {
 }
 
 func newFinder(o Options) (*finder, error) {
-	f := &finder{store: o.Store, dir: o.Registry, registry: hints.NewRegistry(registryFiles{o.Store}, o.Registry), byAddr: map[string]bool{}}
+	f := &finder{store: o.Store, dir: o.Registry, registry: hints.NewRegistry(store.Files{Store: o.Store}, o.Registry), byAddr: map[string]bool{}}
 	for _, a := range o.Agents {
 		if a == AgentsAuto {
 			f.auto = true
@@ -104,6 +71,6 @@ func (f *finder) ownedByStore(ctx context.Context, node string) bool {
 	if err != nil || root.Owner == "" {
 		return false
 	}
-	file, err := f.store.Stat(ctx, path.Join(f.dir, node+".json"))
+	file, err := f.store.Stat(ctx, hints.EntryName(f.dir, node))
 	return err == nil && file.Owner == root.Owner
 }

@@ -40,7 +40,7 @@ type MediaSummary struct {
 // ReadManifest reads the manifest of the dataset in the folder dir.
 func ReadManifest(ctx context.Context, st store.Store, dir string) (*binfmt.Manifest, error) {
 	name := path.Join(dir, binfmt.ManifestName)
-	data, err := readFile(ctx, st, name, maxManifest)
+	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
 	if err != nil {
 		return nil, fmt.Errorf("pack.ReadManifest: %w", err)
 	}
@@ -56,11 +56,11 @@ func Inspect(ctx context.Context, st store.Store, dir, cacheDir string) (*Summar
 	id := m.Identity()
 	s := &tally{m: m, media: make(map[string]*mediaCount), classes: make([]int64, len(m.Classes))}
 	for i, b := range m.Bins {
-		digest, err := hex.DecodeString(b.IndexSHA256)
+		digest, err := b.IndexDigest()
 		if err != nil {
 			return nil, fmt.Errorf("pack.Inspect: %w", err)
 		}
-		local, err := store.CacheLocal(ctx, st, path.Join(dir, b.IndexName()), [32]byte(digest), cacheDir)
+		local, err := store.CacheLocal(ctx, st, path.Join(dir, b.IndexName()), digest, cacheDir)
 		if err != nil {
 			return nil, fmt.Errorf("pack.Inspect: %w", err)
 		}

@@ -49,7 +49,7 @@ func openJournal(ctx context.Context, st store.Store, dir string) (*journal, err
 		if info.Dir || info.Size > maxSegment {
 			continue
 		}
-		data, err := readFile(ctx, st, info.Name, maxSegment)
+		data, err := store.ReadFile(ctx, st, info.Name, maxSegment)
 		if err != nil {
 			return nil, fmt.Errorf("pack: journal: %w", err)
 		}
@@ -107,20 +107,6 @@ func replaceFile(ctx context.Context, st store.Store, name string, data []byte) 
 		return errors.Join(err, w.Abort())
 	}
 	return w.Close()
-}
-
-// readFile reads a whole file of at most limit bytes.
-func readFile(ctx context.Context, st store.Store, name string, limit int64) ([]byte, error) {
-	f, err := st.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if f.Size() > limit {
-		return nil, fmt.Errorf("%s has %d bytes, more than the limit of %d", name, f.Size(), limit)
-	}
-	data := make([]byte, f.Size())
-	return data, f.ReadRanges(ctx, []store.Range{{Off: 0, Buf: data}})
 }
 
 // removeAll removes a folder and what is in it. A folder that is not there is fine. written names

@@ -25,7 +25,6 @@ var ErrExists = errors.New("another dataset is there already")
 const (
 	defaultBlock   = 128 << 20
 	defaultBinSize = 16 << 30
-	maxManifest    = 256 << 20
 )
 
 // Options configure Pack. The zero value is usable.
@@ -244,7 +243,7 @@ func (p *packer) learn(ctx context.Context, list *Listing, j *journal) ([]*binPl
 // existing looks at what is at the destination: nil, or the manifest that will be replaced.
 func (p *packer) existing(ctx context.Context, m *binfmt.Manifest) (*binfmt.Manifest, error) {
 	name := path.Join(p.dir, binfmt.ManifestName)
-	data, err := readFile(ctx, p.st, name, maxManifest)
+	data, err := store.ReadFile(ctx, p.st, name, binfmt.MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -117,7 +117,7 @@ type verifier struct {
 
 func (v *verifier) run(ctx context.Context) error {
 	name := path.Join(v.dir, binfmt.ManifestName)
-	data, err := readFile(ctx, v.st, name, maxManifest)
+	data, err := store.ReadFile(ctx, v.st, name, binfmt.MaxManifest)
 	if err != nil {
 		return fmt.Errorf("pack.Verify: %w", err)
 	}
