@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -37,6 +40,14 @@ func coded(code int, err error) error {
 		return nil
 	}
 	return &codedError{code: code, err: err}
+}
+
+// OnSignal returns a context that ends with SIGINT or SIGTERM, and what to call at the end. The first signal
+// asks; the second one, however busy or stuck the program is, kills as if nobody had listened.
+func OnSignal() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // Run runs a command with its arguments, says on its error output what went wrong, and returns the exit

@@ -1,12 +1,17 @@
 package exit_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -61,5 +66,44 @@ func TestRun(t *testing.T) {
 func TestNilStaysNil(t *testing.T) {
 	if exit.Usage(nil) != nil || exit.Finding(nil) != nil {
 		t.Error("a mark makes an error of nil")
+	}
+}
+
+// TestSecondSignalKills: a program that is stuck where no context reaches ends at the second signal.
+func TestSecondSignalKills(t *testing.T) {
+	if os.Getenv("STUCK") != "" {
+		ctx, stop := exit.OnSignal()
+		defer stop()
+		fmt.Println("ready")
+		<-ctx.Done()
+		fmt.Println("asked")
+		select {}
+	}
+	c := exec.Command(os.Args[0], "-test.run=^TestSecondSignalKills$")
+	c.Env = append(os.Environ(), "STUCK=1")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for _, want := range []string{"ready", "asked"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("%q, want %q", lines.Text(), want)
+		}
+		if err := c.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := time.AfterFunc(time.Second, func() { c.Process.Signal(syscall.SIGINT) }) // the second came before the first was done
+	defer again.Stop()
+	late := time.AfterFunc(20*time.Second, func() { c.Process.Kill() })
+	defer late.Stop()
+	err = c.Wait()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
+		t.Errorf("%v, want killed by SIGINT", err)
 	}
 }
