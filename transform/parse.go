@@ -6,10 +6,12 @@ import (
 	"fmt"
 )
 
-// Limits of plan JSON. A plan of a dozen operators has about 1 KB; the rest is head-room against
-// input made to exhaust memory or the stack.
+// MaxPlanBytes is the size of the largest plan that is read. A plan of a dozen operators has about 1 KB; the
+// rest is head-room.
+const MaxPlanBytes = 64 << 10
+
+// The other limits of plan JSON, against input made to exhaust memory or the stack.
 const (
-	maxPlanBytes = 64 << 10
 	maxPlanDepth = 5 // plan, ops, operator, parameter, one spare
 	maxOps       = 64
 	maxSize      = 65535 // pixels a side, the largest a JPEG can have
@@ -24,8 +26,8 @@ const parseOp = "plan"
 // parseTree reads one JSON value into map[string]any, []any, json.Number, string, bool and nil. Unlike
 // json.Unmarshal it refuses doubled keys and deep nesting.
 func parseTree(data []byte) (any, error) {
-	if len(data) > maxPlanBytes {
-		return nil, planError(parseOp, "%d bytes are more than the limit of %d", len(data), maxPlanBytes)
+	if len(data) > MaxPlanBytes {
+		return nil, planError(parseOp, "%d bytes are more than the limit of %d", len(data), MaxPlanBytes)
 	}
 	var syntax json.RawMessage
 	if err := json.Unmarshal(data, &syntax); err != nil {

@@ -73,7 +73,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		`{"plan":1,"ops":[{"mode":"RGB"}]}`:                                              "ops[0]: plan: op: is missing",
 		`{"plan":1,"ops":[{"op":7}]}`:                                                    "ops[0]",
 		`{"plan":1,"ops":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`: "nested",
-		strings.Repeat(" ", maxPlanBytes+1):                                              "limit",
+		strings.Repeat(" ", MaxPlanBytes+1):                                              "limit",
 	} {
 		wantPlanError(t, text, words)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,7 +75,7 @@ func runTransform(ctx context.Context, f transformFlags, input string, stdout io
 	if f.plan == "" || f.output == "" {
 		return exit.Usage(errors.New("transform: --plan PLAN.json and -o OUT.npy are both needed"))
 	}
-	text, err := os.ReadFile(f.plan)
+	text, err := readPlan(f.plan)
 	if err != nil {
 		return fmt.Errorf("transform: reading the plan: %w", err)
 	}
@@ -96,6 +97,17 @@ func runTransform(ctx context.Context, f transformFlags, input string, stdout io
 	}
 	d.SHA256 = hexDigest(sha256.Sum256(tensor))
 	return printDescription(stdout, d, f.json)
+}
+
+// readPlan reads a plan, which may come through a pipe, and one byte more than a plan may have, which the
+// parser refuses.
+func readPlan(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, transform.MaxPlanBytes+1))
 }
 
 func hexDigest(d [32]byte) string { return hex.EncodeToString(d[:]) }
@@ -186,6 +198,10 @@ func printDescription(w io.Writer, d description, asJSON bool) error {
 // writeNPY writes a tensor as a NumPy file of format 1.0 and returns the dtype that the file names. It writes beside
 // the target, syncs and renames, so that the target is the old file or the whole new one.
 func writeNPY(path string, dtype transform.Dtype, shape []int, tensor []byte) (storedAs string, err error) {
+	path, err = replaceable(path)
+	if err != nil {
+		return "", err
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return "", fmt.Errorf("transform: %w", err)
@@ -211,6 +227,23 @@ func writeNPY(path string, dtype transform.Dtype, shape []int, tensor []byte) (s
 		}
 	}
 	return storedAs, nil
+}
+
+// replaceable returns the file that path names, through links, and refuses what a rename would destroy: devices
+// and pipes.
+func replaceable(path string) (string, error) {
+	target, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("transform: %w", err)
+	}
+	info, err := os.Stat(target)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = exit.Usage(fmt.Errorf("transform: -o %s is not a file (%s): name one", path, info.Mode().Type()))
+	}
+	return target, err
 }
 
 // npyHeader returns the bytes before the elements: magic, version, length, and a Python dict padded to 64 bytes.

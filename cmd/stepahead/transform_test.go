@@ -10,12 +10,14 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
@@ -218,5 +220,42 @@ func TestNPYHeadersAreAligned(t *testing.T) {
 		if len(h)%64 != 0 || int(h[8])|int(h[9])<<8 != len(h)-10 {
 			t.Errorf("header for side %d: %s", side, hex.EncodeToString(h[:12]))
 		}
+	}
+}
+
+// TestTransformSparesWhatIsNoFile: the rename would put a file in the place of a device or a pipe.
+func TestTransformSparesWhatIsNoFile(t *testing.T) {
+	w := newWorkspace(t)
+	if err := syscall.Mkfifo(w.path("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.write("real.npy", "old")
+	for link, to := range map[string]string{"link": "pipe", "link.npy": "real.npy"} {
+		if err := os.Symlink(to, w.path(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, out := range []string{"pipe", "link"} {
+		code, says := w.run("--plan", w.path("plan.json"), w.path("in.png"), "-o", w.path(out))
+		if code != exit.Misused || !strings.Contains(says, "is not a file") {
+			t.Errorf("-o %s: exit code %d: %s", out, code, says)
+		}
+	}
+	if info, err := os.Lstat(w.path("pipe")); err != nil || info.Mode().Type() != fs.ModeNamedPipe {
+		t.Errorf("the pipe is %v now, %v", info.Mode(), err)
+	}
+	if code, says := w.run("--plan", w.path("plan.json"), w.path("in.png"), "-o", w.path("link.npy")); code != exit.OK {
+		t.Errorf("through a link: exit code %d: %s", code, says)
+	}
+	if data, err := os.ReadFile(w.path("real.npy")); err != nil || !strings.HasPrefix(string(data), "\x93NUMPY") {
+		t.Errorf("the link's target was not written: %q, %v", data, err)
+	}
+}
+
+// TestTransformReadsBoundedPlans: a plan that never ends is refused at its limit.
+func TestTransformReadsBoundedPlans(t *testing.T) {
+	w := newWorkspace(t)
+	if code, says := w.run("--plan", "/dev/zero", w.path("in.png"), "-o", w.path("out.npy")); code != exit.Misused || !strings.Contains(says, "limit") {
+		t.Errorf("exit code %d: %s", code, says)
 	}
 }
