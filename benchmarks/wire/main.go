@@ -37,7 +37,7 @@ type result struct {
 func main() {
 	rounds := flag.Int("rounds", 40, "measurements of each wire and size, taken in turn")
 	part := flag.Int("part", 0, "only this part size, in bytes")
-	asJSON := flag.Bool("json", false, "one JSON object a wire and size instead of the table")
+	asJSON := flag.Bool("json", false, "one JSON object a wire and size instead of the table, and nothing judged")
 	flag.Parse()
 	sizes := partSizes
 	if *part > 0 {
@@ -48,7 +48,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "wire:", err)
 		os.Exit(3)
 	}
-	if !met {
+	if !met && !*asJSON {
 		os.Exit(1)
 	}
 }
