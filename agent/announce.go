@@ -69,7 +69,7 @@ func (a *Agent) schedule(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 	if err != nil {
 		return hints.Refuse(hints.ReasonUnavailable, "the workers do not start: "+err.Error()), nil
 	}
-	d, err := a.tasks.open(ctx, a.o.Store, dir, s.Dataset, a.o.CacheDir)
+	d, err := a.tasks.open(ctx, lake{a.o.Store, a.o.CacheDir, a.now}, datasetKey{dir, s.Dataset})
 	if err != nil {
 		return refusal(err), nil
 	}

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"time"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/store"
 )
 
-const (
-	// maxBins bounds the data files that a dataset keeps open while nobody reads them.
-	maxBins = 64
-)
+// maxOpenBins bounds the data files of a dataset that are open at once.
+const maxOpenBins = 64
 
 // errIdentity says that what lies under a path is not what was asked for.
 var errIdentity = errors.New("another version of the dataset lies there")
@@ -21,63 +20,80 @@ var errIdentity = errors.New("another version of the dataset lies there")
 // dataset is one version of a dataset as this node sees it. It is safe for concurrent use.
 type dataset struct {
 	*binfmt.Dataset
-	dir      string
-	identity [32]byte
-	store    store.Store
-	places   places
-	bins     bins
+	datasetKey
+	lake
+	places *store.Locations // of bins
+	bins   *store.OpenFiles
 }
 
-// openDataset opens the dataset in dir and makes sure that it is the version with this identity.
-func openDataset(ctx context.Context, st store.Store, dir string, identity [32]byte, cacheDir string) (*dataset, error) {
-	name := path.Join(dir, binfmt.ManifestName)
-	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
+type datasetKey struct {
+	dir      string
+	identity [32]byte
+}
+
+// lake is where datasets are found.
+type lake struct {
+	store    store.Store
+	cacheDir string // of their indexes
+	now      func() time.Duration
+}
+
+// open opens the dataset in k's folder and makes sure that it is the version with k's identity.
+func (l lake) open(ctx context.Context, k datasetKey) (*dataset, error) {
+	name := path.Join(k.dir, binfmt.ManifestName)
+	data, err := store.ReadFile(ctx, l.store, name, binfmt.MaxManifest)
 	if err != nil {
-		return nil, fmt.Errorf("agent.openDataset: %w", err)
+		return nil, fmt.Errorf("agent.open: %w", err)
 	}
 	m, err := binfmt.ParseManifest(name, data)
 	if err != nil {
-		return nil, fmt.Errorf("agent.openDataset: %w", err)
+		return nil, fmt.Errorf("agent.open: %w", err)
 	}
-	if got := m.Identity(); got != identity {
-		return nil, fmt.Errorf("agent.openDataset %s: %w: identity %x, asked for %x", name, errIdentity, got[:8], identity[:8])
+	if got := m.Identity(); got != k.identity {
+		return nil, fmt.Errorf("agent.open %s: %w: identity %x, asked for %x", name, errIdentity, got[:8], k.identity[:8])
 	}
-	d := &dataset{dir: dir, identity: identity, store: st, bins: bins{all: make(map[int]*binFile)}}
-	index := func(ctx context.Context, bin int) (string, error) {
-		digest, err := m.Bins[bin].IndexDigest()
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-		return store.CacheLocal(ctx, st, path.Join(dir, m.Bins[bin].IndexName()), digest, cacheDir)
-	}
-	d.Dataset = binfmt.NewDataset(m, index, binfmt.Options{})
-	d.places.locate = func(ctx context.Context, bin int) ([]store.Replica, error) {
-		data := path.Join(dir, m.Bins[bin].DataName())
-		info, err := st.Stat(ctx, data)
-		if err != nil {
-			return nil, err
-		}
-		return st.Locate(ctx, data, 0, info.Size)
-	}
-	d.bins.open = func(ctx context.Context, bin int) (store.File, error) { return d.openBin(ctx, bin) }
+	d := &dataset{datasetKey: k, lake: l}
+	d.Dataset = binfmt.NewDataset(m, d.localIndex, binfmt.Options{})
+	d.places = store.NewLocations(l.now, d.locate)
+	d.bins = store.NewOpenFiles(maxOpenBins, d.openBin)
 	return d, nil
 }
 
-func (d *dataset) close() error { return errors.Join(d.bins.close(), d.Dataset.Close()) }
+func (d *dataset) close() error { return errors.Join(d.bins.Close(), d.Dataset.Close()) }
 
-// openBin opens a bin's data file and makes sure that its header belongs to the manifest.
-func (d *dataset) openBin(ctx context.Context, bin int) (store.File, error) {
-	b := d.Manifest().Bins[bin]
-	name := path.Join(d.dir, b.DataName())
+// bin returns a bin's entry of the manifest and the name of its data file.
+func (d *dataset) bin(n int) (binfmt.Bin, string) {
+	b := d.Manifest().Bins[n]
+	return b, path.Join(d.dir, b.DataName())
+}
+
+// localIndex gives the index of a bin as a local file.
+func (d *dataset) localIndex(ctx context.Context, n int) (string, error) {
+	b, _ := d.bin(n)
+	digest, err := b.IndexDigest()
+	if err != nil {
+		return "", err
+	}
+	return store.CacheLocal(ctx, d.store, path.Join(d.dir, b.IndexName()), digest, d.cacheDir)
+}
+
+func (d *dataset) locate(ctx context.Context, n int) ([]store.Replica, error) {
+	b, name := d.bin(n)
+	return d.store.Locate(ctx, name, 0, b.Bytes)
+}
+
+// openBin opens a bin's data file and makes sure that it is the manifest's.
+func (d *dataset) openBin(ctx context.Context, n int) (store.File, error) {
+	b, name := d.bin(n)
 	f, err := d.store.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	head := make([]byte, min(binfmt.HeaderSize, f.Size()))
-	if err := f.ReadRanges(ctx, []store.Range{{Off: 0, Buf: head}}); err != nil {
+	if err := f.ReadRanges(ctx, []store.Range{{Buf: head}}); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if err := binfmt.CheckHeader(name, head, b); err != nil {
+	if err := binfmt.CheckBin(name, f.Size(), head, b); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errIdentity, err), f.Close())
 	}
 	return f, nil
@@ -86,20 +102,20 @@ func (d *dataset) openBin(ctx context.Context, bin int) (store.File, error) {
 // read fills buf with a part and checks it. Where the nearest replica has wrong bytes the others are
 // tried. An error that matches errIdentity means that the bytes which the index promises are not there.
 func (d *dataset) read(ctx context.Context, p binfmt.Extent, buf []byte) error {
-	b, err := d.bins.acquire(ctx, p.Bin)
+	b, err := d.bins.Acquire(ctx, p.Bin)
 	if err != nil {
 		return fmt.Errorf("agent.read: %w", missing(err))
 	}
-	defer d.bins.release(b)
-	err = b.file.ReadRanges(ctx, []store.Range{{Off: p.Off, Buf: buf}})
+	defer d.bins.Release(b)
+	err = b.ReadRanges(ctx, []store.Range{{Off: p.Off, Buf: buf}})
 	if err == nil {
 		err = p.Check(buf)
 	}
-	if err == nil || damaged(err) && d.reread(ctx, b.file, p, buf) {
+	if err == nil || damaged(err) && d.reread(ctx, b.File, p, buf) {
 		return nil
 	}
 	if missing(err) != err {
-		d.bins.forget(b)
+		d.bins.Forget(b)
 	}
 	return fmt.Errorf("agent.read: %w", missing(err))
 }
@@ -110,11 +126,11 @@ func (d *dataset) reread(ctx context.Context, f store.File, p binfmt.Extent, buf
 	if !ok {
 		return false
 	}
-	rows, err := d.places.of(ctx, p.Bin)
+	blocks, err := d.places.Of(ctx, p.Bin)
 	if err != nil {
 		return false
 	}
-	for _, node := range rows.holders(p.Off) {
+	for _, node := range blocks.Holders(p.Off) {
 		err := r.ReadReplica(ctx, node, []store.Range{{Off: p.Off, Buf: buf}})
 		if err == nil && p.Check(buf) == nil {
 			return true

@@ -220,7 +220,7 @@ func (l *loop) items(ctx context.Context, t *task, step int64) (items []item, er
 func (l *loop) prepare(act prepareAction) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.cancels[act.id] = cancel
-	d := l.tasks.use(act.item.task.dataset.id())
+	d := l.tasks.use(act.item.task.dataset.datasetKey)
 	l.group.Go(func() {
 		defer cancel()
 		l.Agent.prepare(ctx, act, d)

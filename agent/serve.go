@@ -50,7 +50,7 @@ func (a *Agent) Fetch(ctx context.Context, c auth.Claims, req *fetch.Request, se
 		}
 		return f.none(reason)
 	}
-	f.dataset = a.tasks.use(f.task.dataset.id())
+	f.dataset = a.tasks.use(f.task.dataset.datasetKey)
 	if f.dataset == nil {
 		return f.none(fetch.ReasonUnknownJob) // dropped this moment
 	}

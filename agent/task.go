@@ -155,8 +155,8 @@ func (t *task) owns(ctx context.Context, sample uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	places, err := t.dataset.places.of(ctx, bin)
-	if err != nil || !places.has(t.node) {
+	blocks, err := t.dataset.places.Of(ctx, bin)
+	if err != nil || !blocks.On(t.node) {
 		return false, err
 	}
 	part, err := t.dataset.Part(ctx, sample, t.first)
@@ -164,7 +164,7 @@ func (t *task) owns(ctx context.Context, sample uint64) (bool, error) {
 		return false, err
 	}
 	var holders []fetch.Node
-	for _, name := range places.holders(part.Off) {
+	for _, name := range blocks.Holders(part.Off) {
 		if t.agents[name] {
 			holders = append(holders, fetch.Node{Name: name})
 		}

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/stepahead-io/stepahead/hints"
-	"github.com/stepahead-io/stepahead/store"
 )
 
 // tasks knows the current task of every job and the datasets that are open for them. It is safe for
@@ -16,13 +15,6 @@ type tasks struct {
 	jobs     map[string]*task
 	datasets map[datasetKey]*shared
 }
-
-type datasetKey struct {
-	dir      string
-	identity [32]byte
-}
-
-func (d *dataset) id() datasetKey { return datasetKey{d.dir, d.identity} }
 
 // shared is a dataset and the number of its users.
 type shared struct {
@@ -70,11 +62,11 @@ func (s *tasks) drop(job, run string) *task {
 }
 
 // open returns a version of a dataset, opened once for all its users. The caller releases it.
-func (s *tasks) open(ctx context.Context, st store.Store, dir string, identity [32]byte, cacheDir string) (*dataset, error) {
-	if d := s.use(datasetKey{dir, identity}); d != nil {
+func (s *tasks) open(ctx context.Context, l lake, k datasetKey) (*dataset, error) {
+	if d := s.use(k); d != nil {
 		return d, nil
 	}
-	d, err := openDataset(ctx, st, dir, identity, cacheDir)
+	d, err := l.open(ctx, k)
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +82,14 @@ func (s *tasks) open(ctx context.Context, st store.Store, dir string, identity [
 func (s *tasks) keep(d *dataset) *dataset {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.datasets[d.id()]; known != nil {
+	if known := s.datasets[d.datasetKey]; known != nil {
 		known.users++
 		return known.dataset
 	}
 	if s.datasets == nil {
 		s.datasets = make(map[datasetKey]*shared)
 	}
-	s.datasets[d.id()] = &shared{dataset: d, users: 1}
+	s.datasets[d.datasetKey] = &shared{dataset: d, users: 1}
 	return nil
 }
 
@@ -116,8 +108,7 @@ func (s *tasks) use(k datasetKey) *dataset {
 // release counts one user less and closes the dataset after the last.
 func (s *tasks) release(d *dataset) error {
 	s.mu.Lock()
-	k := d.id()
-	known := s.datasets[k]
+	known := s.datasets[d.datasetKey]
 	if known == nil {
 		s.mu.Unlock()
 		return errors.New("agent: dataset released twice")
@@ -125,7 +116,7 @@ func (s *tasks) release(d *dataset) error {
 	known.users--
 	last := known.users == 0
 	if last {
-		delete(s.datasets, k)
+		delete(s.datasets, d.datasetKey)
 	}
 	s.mu.Unlock()
 	if last {

@@ -41,6 +41,14 @@ func CheckHeader(name string, head []byte, b Bin) error {
 	return nil
 }
 
+// CheckBin is CheckHeader, and checks the size of the data file too.
+func CheckBin(name string, size int64, head []byte, b Bin) error {
+	if size != b.Bytes {
+		return fmt.Errorf("binfmt.CheckBin %s: the file has %d bytes, the manifest says %d: it was cut or replaced: %w", name, size, b.Bytes, ErrMismatch)
+	}
+	return CheckHeader(name, head, b)
+}
+
 func checkHeader(head []byte, b Bin) error {
 	if len(head) < HeaderSize {
 		return fmt.Errorf("the file has %d bytes, a header has %d: %w", len(head), HeaderSize, ErrHeader)

@@ -217,6 +217,18 @@ func TestHeader(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
+	bin.Bytes = 1 << 20
+	if err := CheckBin("a.bin", 1<<20, h[:], bin); err != nil {
+		t.Error(err)
+	}
+	for size, want := range map[int64]string{0: "has 0 bytes", 1<<20 - 1: "has 1048575 bytes, the manifest says 1048576", 1<<20 + 1: "has 1048577 bytes"} {
+		if err := CheckBin("a.bin", size, h[:], bin); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	if err := CheckBin("a.bin", 1<<20, make([]byte, 64), bin); !errors.Is(err, ErrHeader) {
+		t.Errorf("another header: %v", err)
+	}
 }
 
 // TestUUID compares with the rule, computed by hand.

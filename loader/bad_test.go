@@ -198,11 +198,10 @@ func TestWrongBytesAreReadFromAnotherReplica(t *testing.T) {
 			defer d.close()
 			first := &atomic.Bool{}
 			first.Store(true)
-			open := d.bins.open
-			d.bins.open = func(ctx context.Context, bin int) (store.File, error) {
-				f, err := open(ctx, bin)
+			d.bins = store.NewOpenFiles(1, func(ctx context.Context, bin int) (store.File, error) {
+				f, err := d.openBin(ctx, bin)
 				return &flaky{f, set(c.bad), set(c.broken), first}, err
-			}
+			})
 			part, err := d.index.Part(t.Context(), 0, "image")
 			must(t, err)
 			first.Store(true)

@@ -10,6 +10,9 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
+// maxOpenBins bounds the data files open at once, whatever the number of bins.
+const maxOpenBins = 64
+
 // dataset is where samples are read: the manifest, the look-up of parts, and the bins' files.
 type dataset struct {
 	dir      string
@@ -17,7 +20,7 @@ type dataset struct {
 	manifest *binfmt.Manifest
 	id       [32]byte
 	index    *binfmt.Dataset
-	bins     *bins
+	bins     *store.OpenFiles
 }
 
 // openDataset reads the manifest in dir. Index and data files are opened when first needed.
@@ -35,7 +38,7 @@ func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*da
 	d.index = binfmt.NewDataset(d.manifest, func(ctx context.Context, bin int) (string, error) {
 		return d.localIndex(ctx, bin, cacheDir)
 	}, binfmt.Options{})
-	d.bins = newBins(maxOpenBins, d.openBin)
+	d.bins = store.NewOpenFiles(maxOpenBins, d.openBin)
 	return d, nil
 }
 
@@ -66,16 +69,13 @@ func (d *dataset) openBin(ctx context.Context, bin int) (store.File, error) {
 }
 
 func checkBin(ctx context.Context, f store.File, name string, b binfmt.Bin) error {
-	if f.Size() != b.Bytes {
-		return fmt.Errorf("%s: %d bytes, the manifest says %d: %w: the bin was cut or replaced", name, f.Size(), b.Bytes, binfmt.ErrMismatch)
-	}
-	head := make([]byte, binfmt.HeaderSize)
+	head := make([]byte, min(binfmt.HeaderSize, f.Size()))
 	if err := f.ReadRanges(ctx, []store.Range{{Buf: head}}); err != nil {
 		return fmt.Errorf("read the header of %s: %w", name, err)
 	}
-	return binfmt.CheckHeader(name, head, b)
+	return binfmt.CheckBin(name, f.Size(), head, b)
 }
 
 func (d *dataset) close() error {
-	return errors.Join(d.bins.close(), d.index.Close())
+	return errors.Join(d.bins.Close(), d.index.Close())
 }

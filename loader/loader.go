@@ -58,7 +58,7 @@ type Loader struct {
 	pace   pace
 	clock  stepClock
 	agents *agents
-	places *places
+	places *store.Locations // of bins
 	herald *herald
 
 	background *tasks
@@ -240,7 +240,7 @@ func (l *Loader) attach() (err error) {
 		}
 	}
 	l.agents = newAgents(l.o)
-	l.places = newPlaces(l.now, func(ctx context.Context, bin int) ([]store.Replica, error) {
+	l.places = store.NewLocations(l.now, func(ctx context.Context, bin int) ([]store.Replica, error) {
 		b := l.data.manifest.Bins[bin]
 		return l.o.Store.Locate(ctx, l.data.name(b.DataName()), 0, b.Bytes)
 	})

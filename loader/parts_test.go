@@ -147,58 +147,6 @@ func TestPanicOfTheRunnerIsAnErrorOfNext(t *testing.T) {
 	}
 }
 
-func TestBinsStayBounded(t *testing.T) {
-	var open, most atomic.Int64
-	b := newBins(4, func(_ context.Context, bin int) (store.File, error) {
-		if bin == 13 {
-			return nil, errors.New("unlucky")
-		}
-		most.Store(max(most.Load(), open.Add(1)))
-		return &countedFile{open: &open}, nil
-	})
-	var wg sync.WaitGroup
-	for i := range 300 {
-		wg.Go(func() {
-			h, err := b.acquire(t.Context(), i%20)
-			if (err != nil) != (i%20 == 13) {
-				t.Errorf("bin %d: %v", i%20, err)
-			}
-			if err == nil {
-				b.release(h)
-			}
-		})
-	}
-	wg.Wait()
-	if most.Load() > 4 || open.Load() > 4 {
-		t.Fatalf("%d open at once, %d now", most.Load(), open.Load())
-	}
-	var held []*handle
-	for i := range 4 {
-		h, err := b.acquire(t.Context(), i)
-		must(t, err)
-		held = append(held, h)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := b.acquire(ctx, 9); !errors.Is(err, context.Canceled) {
-		t.Fatalf("no room and a cancelled context: %v", err)
-	}
-	for _, h := range held {
-		b.release(h)
-	}
-	must(t, b.close())
-	if open.Load() != 0 {
-		t.Fatalf("%d still open", open.Load())
-	}
-}
-
-type countedFile struct {
-	store.File
-	open *atomic.Int64
-}
-
-func (f *countedFile) Close() error { f.open.Add(-1); return nil }
-
 func TestManyBinsFewFiles(t *testing.T) {
 	k := newKit(t, 400, 2, nil) // 200 bins
 	counting := &tally{Store: k.store}
@@ -300,7 +248,7 @@ func TestPlanesAgainstNaive(t *testing.T) {
 }
 
 func TestChoicesCoverAllCombinations(t *testing.T) {
-	blocks := []blockPlaces{{nodes: []string{"a", "b"}}, {nodes: []string{"c", "d", "e"}}}
+	blocks := store.Blocks{{Nodes: []string{"a", "b"}}, {Nodes: []string{"c", "d", "e"}}}
 	seen := map[string]bool{}
 	for c := range choices(blocks) {
 		seen[fmt.Sprint(c)] = true

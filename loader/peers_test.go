@@ -1,47 +1,11 @@
 package loader
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
-	"github.com/stepahead-io/stepahead/store"
 )
-
-func TestPlaces(t *testing.T) {
-	now := time.Duration(0)
-	asked := 0
-	var fail error
-	p := newPlaces(func() time.Duration { return now }, func(_ context.Context, bin int) ([]store.Replica, error) {
-		asked++
-		return []store.Replica{{Node: "a", Off: 0, Len: 10}, {Node: "b", Off: 0, Len: 10}, {Node: "c", Off: 10, Len: 5}}, fail
-	})
-	for off, want := range map[int64]string{0: "[a b]", 9: "[a b]", 10: "[c]", 14: "[c]", 15: "[]"} {
-		got, err := p.nodes(t.Context(), 1, off)
-		if must(t, err); fmt.Sprint(got) != want {
-			t.Fatalf("byte %d: %v, want %s", off, got, want)
-		}
-	}
-	if asked != 1 {
-		t.Fatalf("located %d times", asked)
-	}
-	fail, now = errors.New("down"), now+placesFor
-	for range 3 { // only the first call asks, and only it says so
-		got, err := p.nodes(t.Context(), 1, 0)
-		if len(got) != 0 || (err != nil) != (asked == 2 && fail != nil) {
-			t.Fatalf("got %v, %v", got, err)
-		}
-		fail = nil
-		asked = 3
-	}
-	now += placesRetry
-	if got, err := p.nodes(t.Context(), 1, 0); err != nil || len(got) != 2 {
-		t.Fatalf("after the pause: %v, %v", got, err)
-	}
-}
 
 func TestPeerBacksOff(t *testing.T) {
 	p := newPeer("n", "a", false)

@@ -39,11 +39,11 @@ func (e *corruptError) add(cause error) { e.tried, e.cause = e.tried+1, cause }
 // error returned is of the store, after retries.
 func (d *dataset) read(ctx context.Context, bin int, pieces []*piece) (failures int, err error) {
 	slices.SortFunc(pieces, func(a, b *piece) int { return cmp.Compare(a.Off, b.Off) })
-	h, err := acquireAgain(ctx, d.bins, bin)
+	h, err := d.acquire(ctx, bin)
 	if err != nil {
 		return 0, err
 	}
-	defer d.bins.release(h)
+	defer d.bins.Release(h)
 	name := d.name(d.manifest.Bins[bin].DataName())
 	ranges := make([]store.Range, len(pieces))
 	for i, p := range pieces {
@@ -69,16 +69,16 @@ func (d *dataset) read(ctx context.Context, bin int, pieces []*piece) (failures 
 	return failures, nil
 }
 
-func acquireAgain(ctx context.Context, b *bins, bin int) (h *handle, err error) {
+func (d *dataset) acquire(ctx context.Context, bin int) (h *store.OpenFile, err error) {
 	err = again(ctx, func() error {
-		h, err = b.acquire(ctx, bin)
+		h, err = d.bins.Acquire(ctx, bin)
 		return err
 	})
 	return h, err
 }
 
 // readOthers reads a piece replica by replica until one has the right bytes; else it sets p.err.
-func (d *dataset) readOthers(ctx context.Context, h *handle, name string, p *piece) error {
+func (d *dataset) readOthers(ctx context.Context, h *store.OpenFile, name string, p *piece) error {
 	p.err = nil
 	rr, ok := h.File.(store.ReplicaReader)
 	if !ok {
@@ -88,7 +88,7 @@ func (d *dataset) readOthers(ctx context.Context, h *handle, name string, p *pie
 	if err != nil {
 		return err
 	}
-	blocks := blocksOf(rows)
+	blocks := store.BlocksOf(rows)
 	wrong := &corruptError{}
 	var failed error
 	for choice := range choices(blocks) {
@@ -118,7 +118,7 @@ func (d *dataset) readOthers(ctx context.Context, h *handle, name string, p *pie
 }
 
 // readTwice is for files whose replicas cannot be told apart: what is wrong twice is wrong.
-func readTwice(ctx context.Context, h *handle, p *piece) error {
+func readTwice(ctx context.Context, h *store.OpenFile, p *piece) error {
 	err := h.ReadRanges(ctx, []store.Range{{Off: p.Off, Buf: p.buf}})
 	if err != nil && store.ClassOf(err) != store.Corrupt {
 		return err
@@ -133,11 +133,11 @@ func readTwice(ctx context.Context, h *handle, p *piece) error {
 }
 
 // readChoice reads p with block i from its replica choice[i].
-func readChoice(ctx context.Context, rr store.ReplicaReader, p *piece, blocks []blockPlaces, choice []int) error {
+func readChoice(ctx context.Context, rr store.ReplicaReader, p *piece, blocks store.Blocks, choice []int) error {
 	for i, b := range blocks {
-		from, to := max(p.Off, b.off), min(p.Off+p.Len, b.end)
+		from, to := max(p.Off, b.Off), min(p.Off+p.Len, b.End)
 		r := store.Range{Off: from, Buf: p.buf[from-p.Off : to-p.Off]}
-		if err := rr.ReadReplica(ctx, b.nodes[choice[i]], []store.Range{r}); err != nil {
+		if err := rr.ReadReplica(ctx, b.Nodes[choice[i]], []store.Range{r}); err != nil {
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func readChoice(ctx context.Context, rr store.ReplicaReader, p *piece, blocks []
 const maxChoices = 64
 
 // choices yields the combinations of one replica a block; the slice is reused.
-func choices(blocks []blockPlaces) func(yield func([]int) bool) {
+func choices(blocks store.Blocks) func(yield func([]int) bool) {
 	return func(yield func([]int) bool) {
 		choice := make([]int, len(blocks))
 		for range maxChoices {
@@ -157,7 +157,7 @@ func choices(blocks []blockPlaces) func(yield func([]int) bool) {
 			}
 			i := 0
 			for ; i < len(blocks); i++ {
-				if choice[i]++; choice[i] < len(blocks[i].nodes) {
+				if choice[i]++; choice[i] < len(blocks[i].Nodes) {
 					break
 				}
 				choice[i] = 0

@@ -56,11 +56,11 @@ func (b *build) assign(ctx context.Context) work {
 // owner returns the agent that prepares a place's sample, nil if there is none.
 func (b *build) owner(ctx context.Context, slot int) *peer {
 	part := b.anchors[slot]
-	nodes, err := b.l.places.nodes(ctx, part.Bin, part.Off)
+	blocks, err := b.l.places.Of(ctx, part.Bin)
 	if err != nil {
 		b.l.o.Log.Warn("cannot locate a bin: its samples are made here for a while", zap.String("bin", b.l.data.manifest.Bins[part.Bin].Name), zap.Error(err))
 	}
-	return b.l.agents.owner(b.l.data.id, b.refs[slot].Sample, nodes)
+	return b.l.agents.owner(b.l.data.id, b.refs[slot].Sample, blocks.Holders(part.Off))
 }
 
 // give adds the entries of one place to what p is asked for, unless p must not be asked now.

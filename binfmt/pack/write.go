@@ -106,7 +106,7 @@ func (w *binWriter) have(ctx context.Context, b *binPlan) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("pack: %w", err)
 		}
-		if size != b.Bytes || binfmt.CheckHeader(at, head, b.Bin) != nil {
+		if binfmt.CheckBin(at, size, head, b.Bin) != nil {
 			return false, nil
 		}
 	}
