@@ -168,11 +168,16 @@ func copyAll(ctx context.Context, w io.Writer, f File) error {
 
 // verifyLocal returns nil, fs.ErrNotExist or a *DigestError, or what else kept it from reading the file.
 func verifyLocal(ctx context.Context, path string, digest [32]byte) error {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not wait for its writer
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return err
+	} else if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: not a file but %s: %w", path, info.Mode().Type(), fs.ErrInvalid)
+	}
 	sum := sha256.New()
 	buf := make([]byte, 256<<10) // fits the processor's cache
 	for {

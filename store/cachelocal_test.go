@@ -157,6 +157,16 @@ func TestCacheLocalUsesLocalFiles(t *testing.T) {
 	}
 }
 
+// TestCacheLocalRefusesPipes: opening one would wait for a writer, which need not come.
+func TestCacheLocalRefusesPipes(t *testing.T) {
+	s := newDir(t)
+	must(t, syscall.Mkfifo(filepath.Join(s.Root(), "f"), 0o600))
+	_, err := store.CacheLocal(t.Context(), s, "/f", sha256.Sum256(nil), "")
+	if !errors.Is(err, fs.ErrInvalid) || !strings.Contains(err.Error(), "not a file") {
+		t.Errorf("%v, want ErrInvalid", err)
+	}
+}
+
 func TestCacheLocalCopiesOnce(t *testing.T) {
 	data := random(1 << 20)
 	s := remote(t, data)
