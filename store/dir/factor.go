@@ -28,14 +28,14 @@ func sidecarName(name string) string {
 // a renamed folder fall back to the default.
 func (s *Store) SetReplication(ctx context.Context, name string, n int) error {
 	if n < 1 || n > math.MaxInt16 {
-		return failed("SetReplication", name, fmt.Errorf("%w: %d replicas: give 1 to %d", fs.ErrInvalid, n, math.MaxInt16))
+		return failed(s.root, "SetReplication", name, fmt.Errorf("%w: %d replicas: give 1 to %d", fs.ErrInvalid, n, math.MaxInt16))
 	}
 	info, err := s.Stat(ctx, name)
 	if err != nil {
-		return failed("SetReplication", name, err)
+		return failed(s.root, "SetReplication", name, err)
 	}
 	if info.Dir {
-		return failed("SetReplication", name, syscall.EISDIR)
+		return failed(s.root, "SetReplication", name, syscall.EISDIR)
 	}
 	s.factors.Lock()
 	defer s.factors.Unlock()
@@ -44,13 +44,13 @@ func (s *Store) SetReplication(ctx context.Context, name string, n int) error {
 	}
 	data, err := json.Marshal(sidecar{Replication: n, File: name})
 	if err != nil {
-		return failed("SetReplication", name, err)
+		return failed(s.root, "SetReplication", name, err)
 	}
 	if err := makeFolders(s.root, factorDir); err != nil {
-		return failed("SetReplication", name, err)
+		return failed(s.root, "SetReplication", name, err)
 	}
 	if err := replaceFile(s.root, sidecarName(name), append(data, '\n')); err != nil {
-		return failed("SetReplication", name, err)
+		return failed(s.root, "SetReplication", name, err)
 	}
 	return nil
 }

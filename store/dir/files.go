@@ -19,14 +19,14 @@ import (
 // Stat implements store.Store.
 func (s *Store) Stat(ctx context.Context, name string) (store.Info, error) {
 	if err := begin(ctx, name); err != nil {
-		return store.Info{}, failed("Stat", name, err)
+		return store.Info{}, failed(s.root, "Stat", name, err)
 	}
 	info, err := s.root.Stat(rel(name))
 	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%w: neither a file nor a folder but %s", fs.ErrInvalid, info.Mode())
 	}
 	if err != nil {
-		return store.Info{}, failed("Stat", name, err)
+		return store.Info{}, failed(s.root, "Stat", name, err)
 	}
 	return describe(name, info), nil
 }
@@ -52,21 +52,21 @@ func owner(info fs.FileInfo) string {
 // identity, and opening them says why.
 func (s *Store) List(ctx context.Context, dir string) ([]store.Info, error) {
 	if err := begin(ctx, dir); err != nil {
-		return nil, failed("List", dir, err)
+		return nil, failed(s.root, "List", dir, err)
 	}
 	folder, err := s.root.OpenRoot(rel(dir))
 	if err != nil {
-		return nil, failed("List", dir, err)
+		return nil, failed(s.root, "List", dir, err)
 	}
 	defer folder.Close()
 	entries, err := fs.ReadDir(folder.FS(), ".")
 	if err != nil {
-		return nil, failed("List", dir, err)
+		return nil, failed(s.root, "List", dir, err)
 	}
 	infos := make([]store.Info, 0, len(entries))
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
-			return nil, failed("List", dir, err)
+			return nil, failed(s.root, "List", dir, err)
 		}
 		if strings.HasPrefix(e.Name(), tempPrefix) || dir == "/" && e.Name() == metaDir {
 			continue
@@ -100,29 +100,29 @@ func (s *Store) entry(folder *os.Root, name string) (store.Info, bool) {
 func (s *Store) Rename(ctx context.Context, from, to string) error {
 	what := from + " to " + to
 	if err := begin(ctx, from, to); err != nil {
-		return failed("Rename", what, err)
+		return failed(s.root, "Rename", what, err)
 	}
 	if from == "/" || to == "/" {
-		return failed("Rename", what, fmt.Errorf("%w: the root stays", fs.ErrInvalid))
+		return failed(s.root, "Rename", what, fmt.Errorf("%w: the root stays", fs.ErrInvalid))
 	}
 	if _, err := s.root.Lstat(rel(from)); err != nil {
-		return failed("Rename", what, err)
+		return failed(s.root, "Rename", what, err)
 	}
 	if from == to {
 		return nil
 	}
 	if info, err := s.root.Lstat(rel(to)); err == nil && info.IsDir() {
-		return failed("Rename", what, fmt.Errorf("%w: the new name is a folder", fs.ErrExist))
+		return failed(s.root, "Rename", what, fmt.Errorf("%w: the new name is a folder", fs.ErrExist))
 	}
 	if err := s.root.Rename(rel(from), rel(to)); err != nil {
-		return failed("Rename", what, err)
+		return failed(s.root, "Rename", what, err)
 	}
 	if err := s.moveFactor(from, to); err != nil {
-		return failed("Rename", what, err)
+		return failed(s.root, "Rename", what, err)
 	}
 	for _, parent := range slices.Compact([]string{path.Dir(from), path.Dir(to)}) {
 		if err := syncFolder(s.root, rel(parent)); err != nil {
-			return failed("Rename", what, err)
+			return failed(s.root, "Rename", what, err)
 		}
 	}
 	return nil
@@ -131,19 +131,19 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 // Remove implements store.Store. What killed writers left in a folder does not keep it from being removed.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	if err := begin(ctx, name); err != nil {
-		return failed("Remove", name, err)
+		return failed(s.root, "Remove", name, err)
 	}
 	if name == "/" {
-		return failed("Remove", name, fmt.Errorf("%w: the root stays", fs.ErrInvalid))
+		return failed(s.root, "Remove", name, fmt.Errorf("%w: the root stays", fs.ErrInvalid))
 	}
 	if err := s.remove(rel(name)); err != nil {
-		return failed("Remove", name, err)
+		return failed(s.root, "Remove", name, err)
 	}
 	if err := s.dropFactor(name); err != nil {
-		return failed("Remove", name, err)
+		return failed(s.root, "Remove", name, err)
 	}
 	if err := syncFolder(s.root, rel(path.Dir(name))); err != nil {
-		return failed("Remove", name, err)
+		return failed(s.root, "Remove", name, err)
 	}
 	return nil
 }
@@ -171,23 +171,23 @@ func (s *Store) remove(name string) error {
 func (s *Store) Locate(ctx context.Context, name string, off, n int64) ([]store.Replica, error) {
 	info, err := s.Stat(ctx, name)
 	if err != nil {
-		return nil, failed("Locate", name, err)
+		return nil, failed(s.root, "Locate", name, err)
 	}
 	if info.Dir {
-		return nil, failed("Locate", name, syscall.EISDIR)
+		return nil, failed(s.root, "Locate", name, syscall.EISDIR)
 	}
 	if err := store.CheckRange(name, off, n, info.Size); err != nil {
-		return nil, failed("Locate", name, err)
+		return nil, failed(s.root, "Locate", name, err)
 	}
 	factor, err := s.factor(name)
 	if err != nil {
-		return nil, failed("Locate", name, err)
+		return nil, failed(s.root, "Locate", name, err)
 	}
 	var rows []store.Replica
 	size := s.topology.BlockSize
 	for block := off / size; n > 0 && block <= (off+n-1)/size; block++ {
 		if err := ctx.Err(); err != nil {
-			return nil, failed("Locate", name, err)
+			return nil, failed(s.root, "Locate", name, err)
 		}
 		start := block * size
 		for _, i := range s.replicas(name, block, factor) {

@@ -175,9 +175,10 @@ func TestReservedNames(t *testing.T) {
 }
 
 func TestErrorsNameTheFileOnce(t *testing.T) {
-	s := open(t, t.TempDir(), dir.Options{})
+	root := t.TempDir()
+	s := open(t, root, dir.Options{})
 	_, err := s.Open(context.Background(), "/a/missing")
-	if got, want := err.Error(), "dir.Open /a/missing: no such file or directory"; got != want {
+	if got, want := err.Error(), "dir.Open /a/missing in "+root+": no such file or directory"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {

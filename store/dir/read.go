@@ -38,16 +38,16 @@ type file struct {
 // Open implements store.Store.
 func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 	if err := begin(ctx, name); err != nil {
-		return nil, failed("Open", name, err)
+		return nil, failed(s.root, "Open", name, err)
 	}
 	f, info, err := openRegular(s.root, rel(name))
 	if err != nil {
-		return nil, failed("Open", name, err)
+		return nil, failed(s.root, "Open", name, err)
 	}
 	factor, err := s.factor(name)
 	if err != nil {
 		f.Close()
-		return nil, failed("Open", name, err)
+		return nil, failed(s.root, "Open", name, err)
 	}
 	_, err = os.Stat(filepath.Join(s.root.Name(), replicaDir))
 	return &file{s: s, name: name, f: f, size: info.Size(), id: identity(info), factor: factor, replicas: err == nil}, nil
@@ -78,7 +78,7 @@ func (f *file) Identity() store.Identity { return f.id }
 
 func (f *file) Close() error {
 	if f.closed.Swap(true) {
-		return failed("Close", f.name, fs.ErrClosed)
+		return failed(f.s.root, "Close", f.name, fs.ErrClosed)
 	}
 	return f.f.Close()
 }
@@ -90,7 +90,7 @@ func (f *file) ReadRanges(ctx context.Context, r []store.Range) error {
 func (f *file) ReadReplica(ctx context.Context, node string, r []store.Range) error {
 	i := f.s.layout.find(node)
 	if i < 0 {
-		return failed("ReadReplica", f.name, fmt.Errorf("%w: no node is called %q", fs.ErrNotExist, node))
+		return failed(f.s.root, "ReadReplica", f.name, fmt.Errorf("%w: no node is called %q", fs.ErrNotExist, node))
 	}
 	return f.read(ctx, "ReadReplica", r, func(ctx context.Context, q request) error {
 		if !slices.Contains(f.s.layout.holders(f.name, q.block, f.factor), i) {
@@ -108,19 +108,19 @@ type request struct {
 
 func (f *file) read(ctx context.Context, op string, r []store.Range, from func(context.Context, request) error) error {
 	if f.closed.Load() {
-		return failed(op, f.name, fs.ErrClosed)
+		return failed(f.s.root, op, f.name, fs.ErrClosed)
 	}
 	if err := store.CheckRanges(f.name, r, f.size); err != nil {
-		return failed(op, f.name, err)
+		return failed(f.s.root, op, f.name, err)
 	}
 	if err := ctx.Err(); err != nil {
-		return failed(op, f.name, err)
+		return failed(f.s.root, op, f.name, err)
 	}
 	if err := each(ctx, split(r, f.s.topology.BlockSize), from); err != nil {
-		return failed(op, f.name, err)
+		return failed(f.s.root, op, f.name, err)
 	}
 	if err := f.sameVersion(); err != nil {
-		return failed(op, f.name, err)
+		return failed(f.s.root, op, f.name, err)
 	}
 	return nil
 }

@@ -205,8 +205,9 @@ func rel(name string) string {
 	return name[1:]
 }
 
-// failed names the operation and file of an error once, and gives links that leave the root their class.
-func failed(op, name string, err error) error {
+// failed names the operation, the file and the folder that the name is inside of, each once, and gives links
+// that leave the root their class.
+func failed(root *os.Root, op, name string, err error) error {
 	var atPath *fs.PathError
 	var atLink *os.LinkError
 	switch {
@@ -218,7 +219,7 @@ func failed(op, name string, err error) error {
 	if err.Error() == "path escapes from parent" { // package os does not export this error
 		err = fmt.Errorf("%w: a symbolic link leaves the store's root", store.ErrName)
 	}
-	return fmt.Errorf("dir.%s %s: %w", op, name, err)
+	return fmt.Errorf("dir.%s %s in %s: %w", op, name, root.Name(), err)
 }
 
 // identity is that of a regular file. The device is left out: hosts that share a folder number it

@@ -28,20 +28,20 @@ type writer struct {
 // Create implements store.Store. Parent folders that it made stay when the Writer is aborted.
 func (s *Store) Create(ctx context.Context, name string) (store.Writer, error) {
 	if err := begin(ctx, name); err != nil {
-		return nil, failed("Create", name, err)
+		return nil, failed(s.root, "Create", name, err)
 	}
 	if _, err := s.root.Lstat(rel(name)); err == nil {
-		return nil, failed("Create", name, fs.ErrExist)
+		return nil, failed(s.root, "Create", name, fs.ErrExist)
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, failed("Create", name, err)
+		return nil, failed(s.root, "Create", name, err)
 	}
 	if err := makeFolders(s.root, rel(path.Dir(name))); err != nil {
-		return nil, failed("Create", name, err)
+		return nil, failed(s.root, "Create", name, err)
 	}
 	temp := tempName(rel(name))
 	f, err := createTemp(s.root, temp)
 	if err != nil {
-		return nil, failed("Create", name, err)
+		return nil, failed(s.root, "Create", name, err)
 	}
 	return &writer{ctx: ctx, root: s.root, name: name, temp: temp, f: f}, nil
 }
@@ -104,29 +104,29 @@ func sameFile(root *os.Root, name string, f *os.File) bool {
 
 func (w *writer) Write(p []byte) (int, error) {
 	if w.f == nil {
-		return 0, failed("Write", w.name, fs.ErrClosed)
+		return 0, failed(w.root, "Write", w.name, fs.ErrClosed)
 	}
 	if err := w.ctx.Err(); err != nil {
-		return 0, failed("Write", w.name, err)
+		return 0, failed(w.root, "Write", w.name, err)
 	}
 	n, err := w.f.Write(p)
 	if err != nil {
-		err = failed("Write", w.name, err)
+		err = failed(w.root, "Write", w.name, err)
 	}
 	return n, err
 }
 
 func (w *writer) Close() error {
 	if w.f == nil {
-		return failed("Close", w.name, fs.ErrClosed)
+		return failed(w.root, "Close", w.name, fs.ErrClosed)
 	}
 	if err := w.publish(); err != nil {
-		return failed("Close", w.name, errors.Join(err, w.Abort()))
+		return failed(w.root, "Close", w.name, errors.Join(err, w.Abort()))
 	}
 	err := w.f.Close()
 	w.f = nil
 	if err != nil {
-		return failed("Close", w.name, err)
+		return failed(w.root, "Close", w.name, err)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (w *writer) Abort() error {
 	err = errors.Join(err, w.f.Close())
 	w.f = nil
 	if err != nil {
-		return failed("Abort", w.name, err)
+		return failed(w.root, "Abort", w.name, err)
 	}
 	return nil
 }
