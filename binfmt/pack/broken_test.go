@@ -148,7 +148,7 @@ func TestPackDiskReallyFull(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("error %v, want ENOSPC", err)
 	}
-	words(t, err, "make room")
+	words(t, err, "make room", "remove "+filepath.Join(small, "set", workDir))
 	for name := range tree(t, small) {
 		if !strings.HasPrefix(name, "set/"+workDir) {
 			t.Errorf("%s is there", name)

@@ -129,7 +129,11 @@ func Pack(ctx context.Context, src Source, dst store.Store, dir string, o Option
 
 // advise says what to do after errors that have nothing to do with what is packed.
 func (p *packer) advise(err error) error {
-	work := path.Join(p.dir, workDir)
+	name := path.Join(p.dir, workDir)
+	work, ok := localPath(p.st, name)
+	if !ok {
+		work = name + " in the store"
+	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%w: make room and run the same command again, which goes on where it stopped; to give up, remove %s", err, work)
