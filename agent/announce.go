@@ -21,7 +21,7 @@ func (a *Agent) Announce(ctx context.Context, h hints.Hint, c auth.Claims) (r hi
 	if err != nil {
 		return r, err
 	}
-	result := "accepted"
+	result := accepted
 	if !r.Accepted {
 		result = string(r.Reason)
 		a.refused("hint", string(r.Reason), r.Detail, h.Job, h.Run, c)

@@ -53,7 +53,7 @@ func (l lake) open(ctx context.Context, k datasetKey) (*dataset, error) {
 		return nil, fmt.Errorf("agent.open %s: %w: identity %x, asked for %x", name, errIdentity, got[:8], k.identity[:8])
 	}
 	d := &dataset{datasetKey: k, lake: l}
-	d.Dataset = binfmt.NewDataset(m, d.localIndex, binfmt.Options{})
+	d.Dataset = binfmt.NewDataset(m, d.localIndex)
 	d.places = store.NewLocations(l.now, d.locate)
 	d.bins = store.NewOpenFiles(maxOpenBins, d.openBin)
 	return d, nil

@@ -85,7 +85,7 @@ func newCluster(t testing.TB) *cluster {
 	must(t, err)
 	c.data = binfmt.NewDataset(c.manifest, func(_ context.Context, bin int) (string, error) {
 		return filepath.Join(c.root, datasetDir, c.manifest.Bins[bin].IndexName()), nil
-	}, binfmt.Options{})
+	})
 	t.Cleanup(func() { must(t, c.data.Close()) })
 	c.plan, err = transform.ParsePlan([]byte(`{"plan":1,"ops":[{"op":"DecodeImage"},{"op":"CenterCrop","size":[8,8]}]}`))
 	must(t, err)

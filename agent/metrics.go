@@ -7,8 +7,10 @@ import (
 	"github.com/stepahead-io/stepahead/hints"
 )
 
-// prepared is the label of an answer that carries a tensor.
-const prepared = "prepared"
+const (
+	prepared = "prepared" // label of an answer that carries a tensor
+	accepted = "accepted" // label of a hint that was
+)
 
 // metrics are the agent's counters. Every label value exists from the start, at zero.
 type metrics struct {
@@ -29,7 +31,6 @@ type metrics struct {
 
 var (
 	hintKinds      = []string{"schedule", "progress", "close", "other"}
-	hintResults    = []string{"accepted", string(hints.ReasonIdentity), string(hints.ReasonDenied), string(hints.ReasonVersion), string(hints.ReasonOldRun), string(hints.ReasonUnknownJob), string(hints.ReasonUnknownPlan), string(hints.ReasonUnsupported), string(hints.ReasonBusy), string(hints.ReasonUnavailable)}
 	agentReasons   = []fetch.Reason{fetch.ReasonNotReady, fetch.ReasonExpired, fetch.ReasonCPU, fetch.ReasonQueue, fetch.ReasonMemory, fetch.ReasonEgress, fetch.ReasonPoison, fetch.ReasonUnknownPlan, fetch.ReasonIdentity, fetch.ReasonDenied, fetch.ReasonUnknownJob}
 	refusalReasons = []string{"denied", "identity", "unknown-plan", "busy", "other"}
 	loadSignals    = []string{"cpu", "delay", "memory", "io"}
@@ -72,8 +73,9 @@ func (m *metrics) zero() {
 		m.answers.WithLabelValues(string(r))
 	}
 	for _, k := range hintKinds {
-		for _, r := range hintResults {
-			m.hints.WithLabelValues(k, r)
+		m.hints.WithLabelValues(k, accepted)
+		for _, r := range hints.Reasons() {
+			m.hints.WithLabelValues(k, string(r))
 		}
 	}
 	m.preparations.WithLabelValues(prepared)
@@ -94,10 +96,11 @@ type builder struct {
 	err error
 }
 
-func (b *builder) add(c prometheus.Collector) {
+func register[C prometheus.Collector](b *builder, c C) C {
 	if err := b.reg.Register(c); err != nil && b.err == nil {
 		b.err = err
 	}
+	return c
 }
 
 func opts(name, help string) prometheus.Opts {
@@ -105,36 +108,26 @@ func opts(name, help string) prometheus.Opts {
 }
 
 func (b *builder) counter(name, help string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts(opts(name, help)))
-	b.add(c)
-	return c
+	return register(b, prometheus.NewCounter(prometheus.CounterOpts(opts(name, help))))
 }
 
 func (b *builder) counters(name, help string, labels ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), labels)
-	b.add(c)
-	return c
+	return register(b, prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), labels))
 }
 
 func (b *builder) gauge(name, help string) prometheus.Gauge {
-	g := prometheus.NewGauge(prometheus.GaugeOpts(opts(name, help)))
-	b.add(g)
-	return g
+	return register(b, prometheus.NewGauge(prometheus.GaugeOpts(opts(name, help))))
 }
 
 func (b *builder) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(name, help)), labels)
-	b.add(g)
-	return g
+	return register(b, prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(name, help)), labels))
 }
 
 // histogram has buckets from first seconds on, each twice the one before.
 func (b *builder) histogram(name, help string, first float64) prometheus.Histogram {
 	o := opts(name, help)
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{
+	return register(b, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: o.Namespace, Subsystem: o.Subsystem, Name: o.Name, Help: o.Help,
 		Buckets: prometheus.ExponentialBuckets(first, 2, 16),
-	})
-	b.add(h)
-	return h
+	}))
 }

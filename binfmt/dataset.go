@@ -9,24 +9,13 @@ import (
 	"sync"
 )
 
-// Options configure a Dataset. The zero value is usable.
-type Options struct {
-	// MaxIndexes is how many index files stay mapped. Default 256. More may be mapped for a moment
-	// while that many are being read at once. A mapping holds no file descriptor.
-	MaxIndexes int
-}
-
-// Validate returns what is wrong with the options.
-func (o Options) Validate() error {
-	if o.MaxIndexes < 0 {
-		return fmt.Errorf("binfmt.Options: MaxIndexes is %d, want 0 (the default) or more", o.MaxIndexes)
-	}
-	return nil
-}
+// maxIndexes is how many index files stay mapped; more may be for a moment, while that many are being read
+// at once. A mapping holds no file descriptor.
+const maxIndexes = 256
 
 // Dataset finds the parts, scalars and keys of samples. Index files are opened on first use, mapped
-// and closed; the least recently used are unmapped when there are more than Options.MaxIndexes. All
-// methods are safe for concurrent use.
+// and closed; the least recently used are unmapped when there are many. All methods are
+// safe for concurrent use.
 type Dataset struct {
 	m     *Manifest
 	ends  []uint64
@@ -53,12 +42,8 @@ type slot struct {
 // NewDataset returns a Dataset over a manifest that Validate accepts. It reads nothing. index gives
 // the path of a bin's index as a local file whose digest is that of the manifest; it is called
 // without a lock held, for different bins at the same time.
-func NewDataset(m *Manifest, index func(ctx context.Context, bin int) (path string, err error), o Options) *Dataset {
-	limit := o.MaxIndexes
-	if limit <= 0 {
-		limit = 256
-	}
-	return &Dataset{m: m, ends: m.ends(), index: index, max: limit, slots: make(map[int]*slot), recent: list.New()}
+func NewDataset(m *Manifest, index func(ctx context.Context, bin int) (path string, err error)) *Dataset {
+	return &Dataset{m: m, ends: m.ends(), index: index, max: maxIndexes, slots: make(map[int]*slot), recent: list.New()}
 }
 
 // Manifest returns the manifest, which must not be changed.

@@ -143,7 +143,7 @@ func (b *build) slot(slot int) []*entry {
 }
 
 func (b *build) key(ref sampler.SampleRef) transform.Key {
-	spec := b.l.sampler.Spec()
+	spec := &b.l.spec
 	return transform.Key{Seed: spec.Seed, Source: spec.Sources[ref.Source].Name, Epoch: ref.Epoch, Sample: ref.Sample}
 }
 

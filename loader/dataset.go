@@ -17,6 +17,7 @@ const maxOpenBins = 64
 type dataset struct {
 	dir      string
 	store    store.Store
+	cacheDir string // of indexes
 	manifest *binfmt.Manifest
 	id       [32]byte
 	index    *binfmt.Dataset
@@ -25,7 +26,7 @@ type dataset struct {
 
 // openDataset reads the manifest in dir. Index and data files are opened when first needed.
 func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*dataset, error) {
-	d := &dataset{dir: dir, store: st}
+	d := &dataset{dir: dir, store: st, cacheDir: cacheDir}
 	name := d.name(binfmt.ManifestName)
 	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
 	if err != nil {
@@ -35,9 +36,7 @@ func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*da
 		return nil, err
 	}
 	d.id = d.manifest.Identity()
-	d.index = binfmt.NewDataset(d.manifest, func(ctx context.Context, bin int) (string, error) {
-		return d.localIndex(ctx, bin, cacheDir)
-	}, binfmt.Options{})
+	d.index = binfmt.NewDataset(d.manifest, d.localIndex)
 	d.bins = store.NewOpenFiles(maxOpenBins, d.openBin)
 	return d, nil
 }
@@ -45,13 +44,13 @@ func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*da
 func (d *dataset) name(base string) string { return path.Join(d.dir, base) }
 
 // localIndex gives the index of a bin as a local file whose digest is the manifest's.
-func (d *dataset) localIndex(ctx context.Context, bin int, cacheDir string) (string, error) {
+func (d *dataset) localIndex(ctx context.Context, bin int) (string, error) {
 	b := d.manifest.Bins[bin]
 	digest, err := b.IndexDigest()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", d.name(binfmt.ManifestName), err)
 	}
-	return store.CacheLocal(ctx, d.store, d.name(b.IndexName()), digest, cacheDir)
+	return store.CacheLocal(ctx, d.store, d.name(b.IndexName()), digest, d.cacheDir)
 }
 
 // openBin opens the data file of a bin and holds it against the manifest.

@@ -195,7 +195,7 @@ func (h *herald) hint(k hints.Hint) hints.Hint {
 // schedule foretells everything from step on: the order is known, so it is certain. The agents'
 // mutex is held.
 func (h *herald) schedule(step int64) hints.Hint {
-	spec, r := h.l.sampler.Spec(), &h.l.agents.roster
+	spec, r := &h.l.spec, &h.l.agents.roster
 	s := &hints.Schedule{
 		DatasetURL: h.l.o.URL, Dataset: h.l.data.id, Spec: spec.Canonical(),
 		Source: spec.Sources[0].Name, Seed: spec.Seed,

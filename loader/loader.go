@@ -40,6 +40,7 @@ type Loader struct {
 	o       Options
 	now     func() time.Duration
 	sampler *sampler.Sampler
+	spec    sampler.Spec // of sampler, which copies it at every call
 	data    *dataset
 	media   []*mediaField
 	fields  []field
@@ -209,6 +210,7 @@ func (l *Loader) order() (err error) {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
+	l.spec = l.sampler.Spec()
 	if err := l.sampler.CheckWorld(l.o.World); err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}

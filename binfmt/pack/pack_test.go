@@ -21,7 +21,7 @@ func dataset(t testing.TB, m *binfmt.Manifest, root string) *binfmt.Dataset {
 	t.Helper()
 	d := binfmt.NewDataset(m, func(_ context.Context, bin int) (string, error) {
 		return filepath.Join(root, "set", m.Bins[bin].IndexName()), nil
-	}, binfmt.Options{})
+	})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
