@@ -48,6 +48,7 @@ type inbound struct {
 	header  fetchpb.Chunk
 	message mem.BufferSlice
 	layout
+	scratch [maxHeader]byte // reused from chunk to chunk
 }
 
 // layout says where the parts of an encoded chunk are: the other fields in bytes [0, header), the data
@@ -75,8 +76,7 @@ func (c codec) Unmarshal(message mem.BufferSlice, v any) error {
 		return c.CodecV2.Unmarshal(message, v)
 	}
 	total := message.Len()
-	var scratch [maxHeader]byte
-	head := scratch[:message.CopyTo(scratch[:])]
+	head := in.scratch[:message.CopyTo(in.scratch[:])]
 	at, err := scanHeader(head, total)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -38,26 +39,36 @@ func main() {
 	rounds := flag.Int("rounds", 40, "measurements of each wire and size, taken in turn")
 	part := flag.Int("part", 0, "only this part size, in bytes")
 	asJSON := flag.Bool("json", false, "one JSON object a wire and size instead of the table, and nothing judged")
+	one := flag.String("wire", "", "only measure this wire, once for every line of standard input")
 	flag.Parse()
+	if *one != "" {
+		exit(race(*one, max(1, *part), os.Stdin, os.Stdout))
+		return
+	}
 	sizes := partSizes
 	if *part > 0 {
 		sizes = []int{min(*part, roundBytes)}
 	}
 	met, err := report(sizes, max(1, *rounds), *asJSON)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "wire:", err)
-		os.Exit(3)
-	}
+	exit(err)
 	if !met && !*asJSON {
 		os.Exit(1)
 	}
 }
 
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "wire:", err)
+		os.Exit(3)
+	}
+}
+
 // report prints what it measures and says whether the claim holds, if its size was measured.
 func report(sizes []int, rounds int, asJSON bool) (met bool, err error) {
+	first := map[bool]string{true: "before", false: "among"}[inFront()]
 	if !asJSON {
-		fmt.Printf("%s %s/%s, %d CPUs, grpc %s; one connection over loopback, both ends in one process, median of %d (quartiles)\n\n",
-			runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), grpc.Version, rounds)
+		fmt.Printf("%s %s/%s, %d CPUs, grpc %s; one connection over loopback, both ends in one process, which ran %s others; median of %d (quartiles)\n\n",
+			runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), grpc.Version, first, rounds)
 		fmt.Println("| part, bytes | wire | GB/s | CPU s/GB | GB/s of ours / of this |")
 		fmt.Println("|---|---|---|---|---|")
 	}
@@ -86,17 +97,16 @@ func contestOf(size, rounds int) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.stop()
-	for i := range rounds + 1 {
-		if err := c.round(i > 0); err != nil { // the first is warm-up
-			return nil, err
+	for i := range rounds + 2 {
+		if err := c.round(i >= 2); err != nil { // the first two are warm-up
+			return nil, errors.Join(err, c.stop())
 		}
 	}
-	results := make([]result, len(c.wires))
-	for i, w := range c.wires {
-		results[i] = result{w.name, size, quartiles(c.samples[i], speed), quartiles(c.samples[i], cost)}
+	results := make([]result, len(c.racers))
+	for i, r := range c.racers {
+		results[i] = result{r.name, size, quartiles(c.samples[i], speed), quartiles(c.samples[i], cost)}
 	}
-	return results, nil
+	return results, c.stop()
 }
 
 func quartiles(s []sample, column func(sample) float64) [3]float64 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"syscall"
 	"time"
@@ -19,7 +18,7 @@ func (w *wire) measure(parts int) (sample, error) {
 	begin, cpu := time.Now(), cpuTime()
 	n, err := w.move(context.Background(), parts)
 	if err != nil {
-		return sample{}, fmt.Errorf("wire %s: %w", w.name, err)
+		return sample{}, err
 	}
 	gb := float64(n) / 1e9
 	return sample{GBps: gb / time.Since(begin).Seconds(), CPUPerGB: (cpuTime() - cpu).Seconds() / gb}, nil
@@ -31,46 +30,6 @@ func cpuTime() time.Duration {
 		panic(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// contest is all wires, open, and what was measured on each.
-type contest struct {
-	size    int
-	wires   []*wire
-	samples [][]sample
-}
-
-func newContest(size int) (*contest, error) {
-	c := &contest{size: size, samples: make([][]sample, len(wires))}
-	for _, open := range wires {
-		w, err := open(pattern(size))
-		if err != nil {
-			c.stop()
-			return nil, err
-		}
-		c.wires = append(c.wires, w)
-	}
-	return c, nil
-}
-
-func (c *contest) stop() {
-	for _, w := range c.wires {
-		w.stop()
-	}
-}
-
-// round measures each wire once, in turn, and forgets what it measured unless keep is set.
-func (c *contest) round(keep bool) error {
-	for i, w := range c.wires {
-		s, err := w.measure(roundBytes / c.size)
-		if err != nil {
-			return err
-		}
-		if keep {
-			c.samples[i] = append(c.samples[i], s)
-		}
-	}
-	return nil
 }
 
 func speed(s sample) float64 { return s.GBps }

@@ -43,7 +43,7 @@ func tcp(part []byte) (*wire, error) {
 		}
 		return n, nil
 	}
-	return &wire{"TCP alone", move, func() { conn.Close(); server.Close(); lis.Close() }}, nil
+	return &wire{move, func() { conn.Close(); server.Close(); lis.Close() }}, nil
 }
 
 // serveParts accepts one connection and answers each number that it reads with so many parts, until the

@@ -19,14 +19,28 @@ import (
 
 // A wire is a way from one end of a connection to the other, ready to be measured.
 type wire struct {
-	name string
 	// move carries so many parts and returns the bytes that arrived.
 	move func(ctx context.Context, parts int) (int64, error)
 	stop func()
 }
 
 // wires are the ways that are compared, ours first. part is what each of them sends again and again.
-var wires = []func(part []byte) (*wire, error){ours, protobufDelivered, protobufBare, tcp}
+var wires = []struct {
+	name string
+	open func(part []byte) (*wire, error)
+}{
+	{"stepahead", ours}, {"protobuf bytes", protobufDelivered}, {"protobuf bytes, dropped", protobufBare}, {"TCP alone", tcp},
+}
+
+// opener returns what opens the wire of a name, or nil.
+func opener(name string) func(part []byte) (*wire, error) {
+	for _, w := range wires {
+		if w.name == name {
+			return w.open
+		}
+	}
+	return nil
+}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -80,7 +94,7 @@ func ours(part []byte) (*wire, error) {
 		})
 		return n, err
 	}
-	return &wire{"stepahead", move, func() { c.Close(); srv.Stop() }}, nil
+	return &wire{move, func() { c.Close(); srv.Stop() }}, nil
 }
 
 type sender struct{ part []byte }
@@ -103,7 +117,7 @@ func (s sender) Fetch(_ context.Context, _ auth.Claims, req *fetch.Request, send
 // is checked and copied to its place in the batch.
 func protobufDelivered(part []byte) (*wire, error) {
 	to, crc := newBatch(), crc32.Checksum(part, castagnoli)
-	return protobuf("protobuf bytes", part, func(data []byte) error {
+	return protobuf(part, func(data []byte) error {
 		if crc32.Checksum(data, castagnoli) != crc {
 			return errCRC
 		}
@@ -114,11 +128,11 @@ func protobufDelivered(part []byte) (*wire, error) {
 
 // protobufBare drops what it gets: nothing is checked or copied beyond what protobuf and gRPC do.
 func protobufBare(part []byte) (*wire, error) {
-	return protobuf("protobuf bytes, dropped", part, func([]byte) error { return nil })
+	return protobuf(part, func([]byte) error { return nil })
 }
 
 // protobuf is a stream of messages with a `bytes` field and nothing else, with gRPC's own settings.
-func protobuf(name string, part []byte, got func([]byte) error) (*wire, error) {
+func protobuf(part []byte, got func([]byte) error) (*wire, error) {
 	desc := grpc.StreamDesc{StreamName: "Bytes", ServerStreams: true}
 	desc.Handler = func(_ any, stream grpc.ServerStream) error { return sendBytes(stream, part) }
 	srv := grpc.NewServer()
@@ -142,7 +156,7 @@ func protobuf(name string, part []byte, got func([]byte) error) (*wire, error) {
 		}
 		return receiveBytes(stream, got)
 	}
-	return &wire{name, move, func() { conn.Close(); srv.Stop() }}, nil
+	return &wire{move, func() { conn.Close(); srv.Stop() }}, nil
 }
 
 func sendBytes(stream grpc.ServerStream, part []byte) error {

@@ -3,48 +3,68 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 )
 
-// BenchmarkWire moves 32 MiB an iteration over each wire, in turn. benchstat reads the metrics.
+// BenchmarkWire moves 32 MiB an iteration.
 func BenchmarkWire(b *testing.B) {
 	for _, size := range partSizes {
-		b.Run(fmt.Sprintf("part=%d", size), func(b *testing.B) {
-			c, err := newContest(size)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer c.stop()
-			for b.Loop() {
-				if err := c.round(true); err != nil {
+		for _, way := range wires {
+			b.Run(fmt.Sprintf("part=%d/%s", size, strings.ReplaceAll(way.name, " ", "-")), func(b *testing.B) {
+				w, err := way.open(pattern(size))
+				if err != nil {
 					b.Fatal(err)
 				}
-			}
-			for i, w := range c.wires {
-				name := strings.ReplaceAll(strings.ReplaceAll(w.name, ",", ""), " ", "-")
-				b.ReportMetric(quantile(c.samples[i], 0.5, speed), name+"-GB/s")
-				b.ReportMetric(quantile(c.samples[i], 0.5, cost), name+"-cpu-s/GB")
-			}
-		})
+				defer w.stop()
+				b.SetBytes(int64(roundBytes / size * size))
+				var s []sample
+				for b.Loop() {
+					x, err := w.measure(roundBytes / size)
+					if err != nil {
+						b.Fatal(err)
+					}
+					s = append(s, x)
+				}
+				b.ReportMetric(quantile(s, 0.5, cost), "cpu-s/GB")
+			})
+		}
 	}
 }
 
 // TestAllMoveEverything is the gate before any speed: every wire gives all bytes.
 func TestAllMoveEverything(t *testing.T) {
 	part := pattern(100_000)
-	for _, open := range wires {
-		w, err := open(part)
+	for _, way := range wires {
+		w, err := way.open(part)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer w.stop()
 		for _, parts := range []int{7, 1} {
 			if n, err := w.move(context.Background(), parts); err != nil || n != int64(parts)*100_000 {
-				t.Errorf("%s: %d bytes, %v", w.name, n, err)
+				t.Errorf("%s: %d bytes, %v", way.name, n, err)
 			}
 		}
+	}
+}
+
+// TestRace: a wire's process answers each line with one measurement, and ends with its input.
+func TestRace(t *testing.T) {
+	var out bytes.Buffer
+	if err := race("stepahead", 1<<20, strings.NewReader("\n\n"), &out); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+		var s sample
+		if err := json.Unmarshal([]byte(line), &s); err != nil || s.GBps <= 0 || s.CPUPerGB <= 0 || i > 1 {
+			t.Errorf("line %d: %q: %v", i, line, err)
+		}
+	}
+	if err := race("pigeon", 1, strings.NewReader(""), &out); err == nil {
+		t.Error("a wire that does not exist runs")
 	}
 }
 
