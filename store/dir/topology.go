@@ -152,12 +152,12 @@ func parseTopology(name string, data []byte) (Topology, error) {
 
 // readTopology reads root's store.json. Its absence is fs.ErrNotExist.
 func readTopology(root *os.Root) (Topology, error) {
-	f, err := root.Open(topologyFile)
+	name := filepath.Join(root.Name(), topologyFile)
+	f, _, err := openRegular(root, topologyFile)
 	if err != nil {
-		return Topology{}, err
+		return Topology{}, fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
-	name := filepath.Join(root.Name(), topologyFile)
 	data, err := io.ReadAll(io.LimitReader(f, maxTopologyBytes+1))
 	if err != nil {
 		return Topology{}, err

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -76,6 +77,17 @@ func TestOpenRefusesABrokenTopology(t *testing.T) {
 		}
 		if s, _, err := Open(root, Options{}); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("store.json %.10q: %v, %v", text, s, err)
+		}
+	}
+	for what, put := range map[string]func() error{
+		"a pipe, whose opening would wait": func() error { return syscall.Mkfifo(filepath.Join(root, topologyFile), 0o600) },
+		"a folder":                         func() error { return os.Mkdir(filepath.Join(root, topologyFile), 0o700) },
+	} {
+		if err := errors.Join(os.RemoveAll(filepath.Join(root, topologyFile)), put()); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Open(root, Options{}); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), topologyFile) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 	if err := Init(root, Topology{}); err == nil {
