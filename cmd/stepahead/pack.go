@@ -138,14 +138,16 @@ func printPacked(out io.Writer, f packFlags, m *binfmt.Manifest, r *pack.Report)
 	if r.Already {
 		verb = "already packed"
 	}
-	fmt.Fprintf(out, "%s: %s, %d samples, %d classes, %d bins, %s\nidentity %x\n", verb, f.output, m.Samples(), len(m.Classes), len(m.Bins), formatBytes(size), id)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s: %s, %d samples, %d classes, %d bins, %s\nidentity %x\n", verb, f.output, m.Samples(), len(m.Classes), len(m.Bins), formatBytes(size), id)
 	if r.Hidden > 0 {
-		fmt.Fprintf(out, "left out: %d files and folders whose name starts with a dot\n", r.Hidden)
+		fmt.Fprintf(&text, "left out: %d files and folders whose name starts with a dot\n", r.Hidden)
 	}
 	for _, s := range r.Skipped {
-		fmt.Fprintln(out, "left out:", s)
+		fmt.Fprintln(&text, "left out:", s)
 	}
-	return nil
+	_, err := io.WriteString(out, text.String())
+	return err
 }
 
 // meter shows progress on a terminal; elsewhere it shows nothing. Its methods must not run at the

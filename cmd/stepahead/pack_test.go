@@ -154,3 +154,33 @@ func TestByteSize(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+// TestOutputThatCannotBeWritten: what could not be said is an error, in every command.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	source, set, key := gifs(t, 3), filepath.Join(t.TempDir(), "set"), filepath.Join(t.TempDir(), "key")
+	for _, args := range [][]string{
+		{"pack", source, "-o", set},
+		{"pack", source, "-o", set, "--json"},
+		{"inspect", set},
+		{"inspect", set, "--json"},
+		{"verify", set},
+		{"verify", set, "--json"},
+		{"order", set, "--batch", "2"},
+		{"order", set, "--batch", "2", "--json"},
+		{"token", "keygen", "--key", key},
+		{"token", "mint", "--key", key, "--job", "j", "--user", "u", "--root", "/"},
+	} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skipf("SKIPPED: %v", err)
+		}
+		var says bytes.Buffer
+		root := newRoot()
+		root.SetOut(full)
+		root.SetErr(&says)
+		if code := exit.Run(context.Background(), root, args); code != exit.Environment || !strings.Contains(says.String(), "no space left") {
+			t.Errorf("%v: exit code %d: %s", args, code, &says)
+		}
+		full.Close()
+	}
+}
