@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -64,7 +63,7 @@ type Loader struct {
 
 	background *tasks
 	records    *proof.Writer
-	statsFile  *os.File
+	statsLines *proof.Writer
 
 	turn   chan struct{} // held by Next, Load and Close
 	closed chan struct{} // closed when Close begins
@@ -237,7 +236,7 @@ func (l *Loader) attach() (err error) {
 		}
 	}
 	if l.o.StatsPath != "" {
-		if l.statsFile, err = os.OpenFile(l.o.StatsPath, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+		if l.statsLines, err = proof.Open(l.o.StatsPath); err != nil {
 			return err
 		}
 	}
@@ -382,11 +381,10 @@ func (l *Loader) release() error {
 	if l.data != nil {
 		errs = append(errs, l.data.close())
 	}
-	if l.records != nil {
-		errs = append(errs, l.records.Close())
-	}
-	if l.statsFile != nil {
-		errs = append(errs, l.statsFile.Close())
+	for _, w := range []*proof.Writer{l.records, l.statsLines} {
+		if w != nil {
+			errs = append(errs, w.Close())
+		}
 	}
 	l.slabs.close()
 	return errors.Join(errs...)

@@ -136,19 +136,19 @@ func (l *Loader) deliver(step int64, s *slot) (*Batch, error) {
 // write puts a delivered step into the files that were asked for, each in one write.
 func (l *Loader) write(b *Batch) error {
 	if l.records != nil {
-		if err := l.records.WriteLines(b.records); err != nil {
+		if err := l.records.Append(b.records); err != nil {
 			return err
 		}
 		b.records = nil
 	}
-	if l.statsFile == nil {
+	if l.statsLines == nil {
 		return nil
 	}
 	line, err := json.Marshal(b.Stats)
-	if err == nil {
-		_, err = l.statsFile.Write(append(line, '\n'))
+	if err != nil {
+		return err
 	}
-	return err
+	return l.statsLines.Append(append(line, '\n'))
 }
 
 // startRun starts building at the position.

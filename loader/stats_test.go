@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -145,5 +146,27 @@ func checkTotals(t *testing.T, l *Loader, path string, all []StepStats) {
 	total.Recent[0].Step = 99
 	if l.Stats().Recent[0].Step == 99 {
 		t.Fatal("Stats shares memory with its caller")
+	}
+}
+
+// A stats file whose last line a killed process left unfinished goes on with whole lines.
+func TestStatsFileContinues(t *testing.T) {
+	k := newKit(t, 16, 16, nil)
+	o := k.options(t)
+	o.StatsPath = filepath.Join(t.TempDir(), "stats.jsonl")
+	must(t, os.WriteFile(o.StatsPath, []byte("{\"step\":0}\n{\"step\":1,\"sta"), 0o644))
+	l := mustOpen(t, o)
+	contents(t, l, 1)
+	must(t, l.Close())
+	data, err := os.ReadFile(o.StatsPath)
+	must(t, err)
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	for _, line := range lines {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("line %q", line)
+		}
+	}
+	if len(lines) != 2 {
+		t.Errorf("%d lines: %q", len(lines), data)
 	}
 }

@@ -20,8 +20,12 @@ func writeRecords(t *testing.T, path string, steps int64, sample uint64) {
 		t.Fatal(err)
 	}
 	for s := range steps {
-		err := w.Write(proof.Record{Step: s, Position: 0, Sample: sample}, proof.Record{Step: s, Position: 1, Sample: sample + 1})
-		if err != nil {
+		var lines []byte
+		for p := range int64(2) {
+			r := proof.Record{Step: s, Position: p, Sample: sample + uint64(p)}
+			lines = r.AppendLine(lines)
+		}
+		if err := w.Append(lines); err != nil {
 			t.Fatal(err)
 		}
 	}

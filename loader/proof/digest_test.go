@@ -263,7 +263,7 @@ func TestTenMillionRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		for s := range int64(steps) {
-			if err := w.WriteLines([]byte(someLines(s, s+1, r*each, (r+1)*each))); err != nil {
+			if err := w.Append([]byte(someLines(s, s+1, r*each, (r+1)*each))); err != nil {
 				t.Fatal(err)
 			}
 		}

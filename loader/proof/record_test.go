@@ -1,8 +1,6 @@
 package proof
 
 import (
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -66,62 +64,4 @@ func FuzzParseRecord(f *testing.F) {
 			t.Fatalf("readKey gives %v, %v for %+v", k, err, r)
 		}
 	})
-}
-
-func mustOpen(t *testing.T, path string) *Writer {
-	t.Helper()
-	w, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
-func TestWriterWritesThroughAndContinues(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rank0.jsonl")
-	w := mustOpen(t, path)
-	if err := w.Write(someRecord(0, 0), someRecord(0, 1)); err != nil {
-		t.Fatal(err)
-	}
-	// Before Close: a killed process must have left its records.
-	if got, _ := os.ReadFile(path); string(got) != someLines(0, 1, 0, 2) {
-		t.Fatalf("before Close the file holds %q", got)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Write(someRecord(1, 0)); err == nil {
-		t.Error("a closed Writer takes records")
-	}
-	whole := someLines(0, 1, 0, 2)
-	for cut := 0; cut < len(someLines(1, 2, 0, 1)); cut += 17 { // wherever the write was cut
-		if err := os.WriteFile(path, []byte(whole+someLines(1, 2, 0, 1)[:cut]), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		w := mustOpen(t, path)
-		if err := w.Write(someRecord(1, 0)); err != nil {
-			t.Fatal(err)
-		}
-		w.Close()
-		if got, _ := os.ReadFile(path); string(got) != whole+someLines(1, 2, 0, 1) {
-			t.Fatalf("continued after %d bytes of a line: %q", cut, got)
-		}
-	}
-}
-
-func TestWriterRefusesWhatIsNoFileOfRecords(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "photo.jpg")
-	content := strings.Repeat("x", maxLine+1)
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "no file of records") {
-		t.Errorf("%v", err)
-	}
-	if got, _ := os.ReadFile(path); string(got) != content {
-		t.Error("the file was changed")
-	}
-	if _, err := Open(filepath.Join(path, "x")); err == nil {
-		t.Error("a file inside a file opens")
-	}
 }
