@@ -124,9 +124,12 @@ def test_torch_worker_says_what_to_do(dataset: pathlib.Path) -> None:
 @pytest.mark.parametrize("latency", [60, 2], ids=["while it opens", "while it waits for a batch"])
 def test_ctrl_c_ends_a_wait(slow_dataset: Callable[[float], pathlib.Path], latency: float) -> None:
     code = f"""
-        import sys
-        if {latency} > 10: print("waiting", flush=True)
+        import sys, threading, time
+        def say_when_opening():
+            while not stepahead._loader._open_loaders: time.sleep(0.01)
+            print("waiting", flush=True)
         try:
+            if {latency} > 10: threading.Thread(target=say_when_opening).start()
             loader = stepahead.DataLoader(sys.argv[1], global_batch=8, transform={PLAN}, workers=1)
             if {latency} < 10: print("waiting", flush=True)
             next(iter(loader))
