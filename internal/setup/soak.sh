@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The long tests: every fuzz target for a while, then the long Go and Python tests (kill series,
-# leaks, many configurations). STEPAHEAD_FUZZ_SECONDS is the time for each fuzz target (default 40).
+# leaks, many configurations). STEPAHEAD_FUZZ_SECONDS is the time for each fuzz target (default 30).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-seconds=${STEPAHEAD_FUZZ_SECONDS:-40}
+seconds=${STEPAHEAD_FUZZ_SECONDS:-30}
 export STEPAHEAD_SOAK=1
 
 targets=0
