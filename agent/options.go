@@ -78,33 +78,16 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	set := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	set(&o.Window, 16)
-	set(&o.Workers, 1)
-	set(&o.Queue, 4096)
-	set(&o.Jobs, 64)
-	if o.Memory == 0 {
-		o.Memory = 1 << 30
-	}
-	if o.CPUHigh == 0 {
-		o.CPUHigh = 0.80
-	}
-	if o.CPULow == 0 {
-		o.CPULow = 0.70
-	}
-	if o.Dwell == 0 {
-		o.Dwell = 10 * time.Second
-	}
-	if o.TTL == 0 {
-		o.TTL = 10 * time.Minute
-	}
-	if o.Sample == 0 {
-		o.Sample = min(time.Second, o.Dwell)
-	}
+	orDefault(&o.Memory, 1<<30)
+	orDefault(&o.Window, 16)
+	orDefault(&o.Workers, 1)
+	orDefault(&o.Queue, 4096)
+	orDefault(&o.Jobs, 64)
+	orDefault(&o.CPUHigh, 0.80)
+	orDefault(&o.CPULow, 0.70)
+	orDefault(&o.Dwell, 10*time.Second)
+	orDefault(&o.TTL, 10*time.Minute)
+	orDefault(&o.Sample, min(time.Second, o.Dwell))
 	if o.RegistryStore == nil {
 		o.RegistryStore = o.Store
 	}
@@ -118,6 +101,13 @@ func (o Options) withDefaults() Options {
 		o.Log = zap.NewNop()
 	}
 	return o
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
 }
 
 // Validate returns all that is wrong with o, defaults filled in.

@@ -46,5 +46,8 @@ func (p *Publisher) Withdraw(ctx context.Context, node string) error {
 	return nil
 }
 
+// DefaultRegistry is the registry's place in a store unless another one is configured.
+const DefaultRegistry = "/.stepahead/agents"
+
 // EntryName is the name of a node's entry in the registry dir.
 func EntryName(dir, node string) string { return path.Join(dir, node+entrySuffix) }

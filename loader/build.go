@@ -163,7 +163,7 @@ func (b *build) shapes(ctx context.Context) error {
 			if first == nil {
 				first, b.specs[f] = e, spec
 			}
-			if !sameSpec(spec, b.specs[f]) {
+			if !spec.Equal(b.specs[f]) {
 				return b.shapeError(e, spec, first, b.specs[f])
 			}
 		}

@@ -75,7 +75,7 @@ func (b *build) startTransform(e *entry, raw []byte) {
 		case bad != nil:
 			e.bad = bad.Error()
 			return nil
-		case !sameSpec(spec, b.specs[e.field]):
+		case !spec.Equal(b.specs[e.field]):
 			return b.wrongShape(e, spec)
 		}
 		return b.settle(e)

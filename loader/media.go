@@ -2,7 +2,6 @@ package loader
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"unsafe"
 
@@ -137,8 +136,4 @@ type ShapeError struct {
 func (e *ShapeError) Error() string {
 	return fmt.Sprintf("field %q: sample %d gives shape %v, sample %d gives %v: a batch needs equal shapes: end the plan with CenterCrop, RandomResizedCrop or Resize of a fixed height and width",
 		e.Field, e.Sample, e.Shape, e.Other, e.OtherIs)
-}
-
-func sameSpec(a, b transform.TensorSpec) bool {
-	return a.Dtype == b.Dtype && slices.Equal(a.Shape, b.Shape)
 }

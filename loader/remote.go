@@ -174,7 +174,7 @@ func (a *answers) got(want int, ans fetch.Answer) {
 	a.seen[want] = true
 	e.reason = ans.Reason
 	switch {
-	case ans.Prepared != nil && sameSpec(ans.Prepared.Spec, a.b.specs[e.field]):
+	case ans.Prepared != nil && ans.Prepared.Spec.Equal(a.b.specs[e.field]):
 		e.source, e.reason, e.lead, e.cpu = fromAgent, "", ans.LeadTime, ans.PrepareCPU
 		a.prepared(e)
 	case ans.Raw != nil && e.part.Check(ans.Raw) == nil:
@@ -259,7 +259,7 @@ func (b *build) compare(ctx context.Context, e *entry) error {
 	if err != nil {
 		return err
 	}
-	same := bad == nil && sameSpec(spec, b.specs[e.field]) && bytes.Equal(own, e.half)
+	same := bad == nil && spec.Equal(b.specs[e.field]) && bytes.Equal(own, e.half)
 	b.l.count(func(s *Stats) {
 		s.Canaries++
 		if !same {

@@ -235,7 +235,7 @@ func TestProgram(t *testing.T) {
 		t.Fatalf("schedule: %+v", reply)
 	}
 	w.fetch(t, addr, pool)
-	entry := filepath.Join(w.root, registryDir, "dn1.json")
+	entry := filepath.Join(w.root, hints.DefaultRegistry, "dn1.json")
 	if _, err := os.Stat(entry); err != nil {
 		t.Error(err)
 	}

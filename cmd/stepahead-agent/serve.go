@@ -24,14 +24,13 @@ import (
 
 	"github.com/stepahead-io/stepahead/agent"
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/store/dir"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
 
 const (
-	// registryDir is the registry's place in a store.
-	registryDir = "/.stepahead/agents"
 	// overhead is what the agent may use beyond the shelf before it collects garbage harder: raw bytes
 	// on their way and indexes.
 	overhead = 512 << 20
@@ -122,7 +121,7 @@ func options(s settings, st *dir.Store, pool *worker.Pool, registry *prometheus.
 		Resolve: func(url string) (string, error) { return nameOf(st.Root(), url) },
 		Memory:  int64(s.memory), Window: s.window, Queue: s.queue, Egress: int64(s.egress), Jobs: s.jobs,
 		CPUHigh: s.high, CPULow: s.low, Dwell: s.dwell, TTL: s.ttl, Sample: min(s.sample, max(s.dwell, 10*time.Millisecond)),
-		Metrics: registry, Log: log, Registry: registryDir,
+		Metrics: registry, Log: log, Registry: hints.DefaultRegistry,
 	}
 	done := func() {}
 	var err error
