@@ -14,6 +14,10 @@ import (
 // tcp is the floor: the same bytes over a connection with the same socket settings, read straight to their
 // place in the batch and checked there, with no protocol at all.
 func tcp(part []byte) (*wire, error) {
+	to, err := newBatch()
+	if err != nil {
+		return nil, err
+	}
 	lis, err := listen()
 	if err != nil {
 		return nil, err
@@ -26,7 +30,7 @@ func tcp(part []byte) (*wire, error) {
 		return nil, fmt.Errorf("wire: %w", err)
 	}
 	server := <-served
-	to, crc := newBatch(), crc32.Checksum(part, castagnoli)
+	crc := crc32.Checksum(part, castagnoli)
 	move := func(_ context.Context, parts int) (n int64, err error) {
 		if err := binary.Write(conn, binary.LittleEndian, uint64(parts)); err != nil {
 			return 0, err
@@ -43,7 +47,7 @@ func tcp(part []byte) (*wire, error) {
 		}
 		return n, nil
 	}
-	return &wire{move, func() { conn.Close(); server.Close(); lis.Close() }}, nil
+	return &wire{move, func() { conn.Close(); server.Close(); lis.Close(); to.free() }}, nil
 }
 
 // serveParts accepts one connection and answers each number that it reads with so many parts, until the

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -47,19 +48,23 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errCRC is a part that arrived with a CRC which is not its own.
 var errCRC = errors.New("wrong CRC")
 
-// batch is the memory that parts are delivered to, as much as two batches of 64 crops, used in turn.
+// batch is the memory that parts are delivered to, as much as two batches of 64 crops, used in turn. It is
+// mapped outside Go's heap, as the loader's is.
 type batch struct {
 	memory []byte
 	next   int
 }
 
-func newBatch() *batch {
-	b := &batch{memory: make([]byte, 16<<20)}
-	for i := range b.memory {
-		b.memory[i] = 1 // so that the pages are there
+func newBatch() (*batch, error) {
+	memory, err := unix.Mmap(-1, 0, 16<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, fmt.Errorf("wire: map a batch: %w", err)
 	}
-	return b
+	return &batch{memory: memory}, nil
 }
+
+// free unmaps it. Nothing may use it afterwards.
+func (b *batch) free() { _ = unix.Munmap(b.memory) }
 
 func (b *batch) take(size int) []byte {
 	if b.next+size > len(b.memory) {
@@ -72,6 +77,10 @@ func (b *batch) take(size int) []byte {
 // ours is the tensor wire as loader and agent use it: the agent sends from the memory in which the tensor
 // lies, the loader gets it, CRC checked, in memory of its own.
 func ours(part []byte) (*wire, error) {
+	to, err := newBatch()
+	if err != nil {
+		return nil, err
+	}
 	srv := grpc.NewServer(fetch.ServerOptions()...)
 	fetch.Register(srv, "bench", sender{part}, auth.Insecure())
 	lis, err := listen()
@@ -80,7 +89,6 @@ func ours(part []byte) (*wire, error) {
 	}
 	go srv.Serve(fetch.Listener(lis)) // ends with srv.Stop
 	c := fetch.NewClient(fetch.ClientOptions{})
-	to := newBatch()
 	alloc := func(_ int, _ bool, size int64) ([]byte, error) { return to.take(int(size)), nil }
 	move := func(ctx context.Context, parts int) (n int64, err error) {
 		req := &fetch.Request{Job: "bench", Run: "1", PlanDigests: map[string][32]byte{"image": {}}, Wants: make([]fetch.Want, parts)}
@@ -94,7 +102,7 @@ func ours(part []byte) (*wire, error) {
 		})
 		return n, err
 	}
-	return &wire{move, func() { c.Close(); srv.Stop() }}, nil
+	return &wire{move, func() { c.Close(); srv.Stop(); to.free() }}, nil
 }
 
 type sender struct{ part []byte }
@@ -116,14 +124,22 @@ func (s sender) Fetch(_ context.Context, _ auth.Claims, req *fetch.Request, send
 // protobufDelivered is what one writes without a codec of one's own, to the same end as ours: every part
 // is checked and copied to its place in the batch.
 func protobufDelivered(part []byte) (*wire, error) {
-	to, crc := newBatch(), crc32.Checksum(part, castagnoli)
-	return protobuf(part, func(data []byte) error {
+	to, err := newBatch()
+	if err != nil {
+		return nil, err
+	}
+	crc := crc32.Checksum(part, castagnoli)
+	w, err := protobuf(part, func(data []byte) error {
 		if crc32.Checksum(data, castagnoli) != crc {
 			return errCRC
 		}
 		copy(to.take(len(data)), data)
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &wire{w.move, func() { w.stop(); to.free() }}, nil
 }
 
 // protobufBare drops what it gets: nothing is checked or copied beyond what protobuf and gRPC do.
