@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
+	"github.com/stepahead-io/stepahead/binfmt"
 )
 
 // key names one prepared tensor. Two readers that ask for the same key get the same bytes, whatever
@@ -21,9 +22,8 @@ type key struct {
 
 // extent is where an encoded part lies.
 type extent struct {
-	dataset  [32]byte
-	bin      int
-	off, len int64
+	dataset [32]byte
+	binfmt.Extent
 }
 
 // item is one preparation that a step asks for.

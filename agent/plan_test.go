@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
+	"github.com/stepahead-io/stepahead/binfmt"
 )
 
 // rim plays the agent around a planner: it remembers what is on the shelf and what runs, and holds the
@@ -127,7 +128,7 @@ func (r *rim) resolve(t *rapid.T) {
 	for i := range rapid.IntRange(0, 4).Draw(t, "items") {
 		sample := uint64(act.step)*4 + uint64(i)
 		ev.items = append(ev.items, item{
-			key: key{sample: sample}, extent: extent{off: int64(sample)}, operators: "v1",
+			key: key{sample: sample}, extent: extent{Extent: binfmt.Extent{Off: int64(sample)}}, operators: "v1",
 			in:  int64(rapid.IntRange(0, 30).Draw(t, "in")) << rapid.SampledFrom([]int{0, 0, 0, 21}).Draw(t, "scale"),
 			out: int64(rapid.IntRange(0, 60).Draw(t, "out")),
 		})

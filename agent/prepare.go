@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"go.uber.org/zap"
 
-	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
@@ -24,7 +22,7 @@ func (a *Agent) prepare(ctx context.Context, act prepareAction, d *dataset) {
 	r := record{
 		At: began.Seconds(), Job: act.job, Step: act.step, Sample: act.item.key.sample, Epoch: act.item.key.epoch,
 		Field: act.item.key.field, Plan: fmt.Sprintf("%x", act.item.key.plan), Operators: act.item.operators,
-		Bin: act.item.extent.bin, Offset: act.item.extent.off, Length: act.item.extent.len,
+		Bin: act.item.extent.Bin, Offset: act.item.extent.Off, Length: act.item.extent.Len,
 		WallMicros: (a.now() - began).Microseconds(), Result: prepared,
 	}
 	if err != nil {
@@ -55,24 +53,21 @@ func (a *Agent) make(ctx context.Context, it item, d *dataset) (t *tensor, err e
 	if d == nil {
 		return nil, errClosed
 	}
-	part, err := d.Part(ctx, it.key.sample, it.key.field)
-	if err != nil {
-		return nil, err
-	}
-	in := a.buffers.get(part.Len)
+	in := a.buffers.get(it.extent.Len)
 	defer a.buffers.put(in)
 	began := a.now()
-	if err := d.read(ctx, part.Extent, in); err != nil {
+	if err := d.read(ctx, it.extent.Extent, in); err != nil {
 		return nil, err
 	}
 	a.metrics.read.Observe((a.now() - began).Seconds())
-	return a.transform(ctx, it, part, in)
+	return a.transform(ctx, it, in)
 }
 
-func (a *Agent) transform(ctx context.Context, it item, part binfmt.Part, in []byte) (*tensor, error) {
+func (a *Agent) transform(ctx context.Context, it item, in []byte) (*tensor, error) {
 	f := it.task.fields[it.task.field(it.key.field)]
 	job := worker.Job{Plan: f.plan, Key: it.task.transformKey(it.key.sample, it.key.epoch)}
-	name := fmt.Sprintf("%s+%d", path.Join(it.task.dataset.dir, it.task.dataset.Manifest().Bins[part.Bin].DataName()), part.Off)
+	_, bin := it.task.dataset.bin(it.extent.Bin)
+	name := fmt.Sprintf("%s+%d", bin, it.extent.Off)
 	out := a.buffers.get(it.out)
 	began := a.now()
 	res, err := a.o.Pool.Run(ctx, job, worker.Part{Name: name, Data: in}, out)

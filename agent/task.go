@@ -129,7 +129,7 @@ func (t *task) items(ctx context.Context, step int64) ([]item, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		owned, err := t.owns(ctx, ref.Sample)
+		first, owned, err := t.owns(ctx, ref.Sample)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -137,7 +137,7 @@ func (t *task) items(ctx context.Context, step int64) ([]item, error) {
 			continue
 		}
 		for i := range t.fields {
-			it, err := t.item(ctx, ref.Sample, ref.Epoch, &t.fields[i])
+			it, err := t.item(ctx, ref, &t.fields[i], first)
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -148,42 +148,46 @@ func (t *task) items(ctx context.Context, step int64) ([]item, error) {
 	return items, errors.Join(errs...)
 }
 
-// owns tells whether this node prepares a sample. The index of a bin is not opened when the node holds
-// no block of it.
-func (t *task) owns(ctx context.Context, sample uint64) (bool, error) {
-	bin, _, err := t.dataset.Manifest().Find(sample)
+// owns tells whether this node prepares a sample; then it returns the sample's first part. The index of a
+// bin is not opened when the node holds no block of it.
+func (t *task) owns(ctx context.Context, sample uint64) (first binfmt.Part, owned bool, err error) {
+	bin, _, err := t.dataset.Find(sample)
 	if err != nil {
-		return false, err
+		return first, false, err
 	}
 	blocks, err := t.dataset.places.Of(ctx, bin)
 	if err != nil || !blocks.On(t.node) {
-		return false, err
+		return first, false, err
 	}
-	part, err := t.dataset.Part(ctx, sample, t.first)
+	first, err = t.dataset.Part(ctx, sample, t.first)
 	if err != nil {
-		return false, err
+		return first, false, err
 	}
 	var holders []fetch.Node
-	for _, name := range blocks.Holders(part.Off) {
+	for _, name := range blocks.Holders(first.Off) {
 		if t.agents[name] {
 			holders = append(holders, fetch.Node{Name: name})
 		}
 	}
 	owner, ok := fetch.Owner(t.dataset.identity, sample, holders)
-	return ok && owner.Name == t.node, nil
+	return first, ok && owner.Name == t.node, nil
 }
 
-func (t *task) item(ctx context.Context, sample, epoch uint64, f *fieldTask) (item, error) {
-	part, err := t.dataset.Part(ctx, sample, f.name)
-	if err != nil {
-		return item{}, err
+// item describes the preparation of one field of a sample whose first part is known.
+func (t *task) item(ctx context.Context, ref sampler.SampleRef, f *fieldTask, first binfmt.Part) (item, error) {
+	part := first
+	if f.name != t.first {
+		var err error
+		if part, err = t.dataset.Part(ctx, ref.Sample, f.name); err != nil {
+			return item{}, err
+		}
 	}
 	it := item{
-		key:    t.key(sample, epoch, f),
-		extent: extent{dataset: t.dataset.identity, bin: part.Bin, off: part.Off, len: part.Len},
+		key:    t.key(ref.Sample, ref.Epoch, f),
+		extent: extent{t.dataset.identity, part.Extent},
 		media:  part.Type, operators: f.operators, in: part.Len, task: t,
 	}
-	it.out, it.refused = outputSize(part, f, t.transformKey(sample, epoch))
+	it.out, it.refused = outputSize(part, f, t.transformKey(ref.Sample, ref.Epoch))
 	return it, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
+	"github.com/stepahead-io/stepahead/binfmt"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the traces in testdata anew, to be read in review")
@@ -307,7 +308,7 @@ func traceItems(args arguments, words []string) []item {
 	for _, w := range words {
 		sample, out, sized := strings.Cut(w, ":")
 		it := item{
-			key: traceKey(sample), extent: extent{off: int64(traceKey(sample).sample) * 100, len: 1},
+			key: traceKey(sample), extent: extent{Extent: binfmt.Extent{Off: int64(traceKey(sample).sample) * 100, Len: 1}},
 			media: "image/jpeg", operators: args.text("ops", "jpeg@1"),
 			in: sizeOf(args.text("in", "1KiB")), out: 9 << 10, refused: fetch.Reason(args["refused"]),
 		}

@@ -49,6 +49,9 @@ func NewDataset(m *Manifest, index func(ctx context.Context, bin int) (path stri
 // Manifest returns the manifest, which must not be changed.
 func (d *Dataset) Manifest() *Manifest { return d.m }
 
+// Find returns the bin that holds a sample and the sample's row in that bin's index. It opens nothing.
+func (d *Dataset) Find(sample uint64) (bin int, row int64, err error) { return locate(d.ends, sample) }
+
 // Part returns where a media field of a sample is.
 func (d *Dataset) Part(ctx context.Context, sample uint64, field string) (p Part, err error) {
 	err = d.with(ctx, sample, func(x *Index, row int64) error {
@@ -86,7 +89,7 @@ func (d *Dataset) Close() error {
 }
 
 func (d *Dataset) with(ctx context.Context, sample uint64, f func(x *Index, row int64) error) error {
-	bin, row, err := locate(d.ends, sample)
+	bin, row, err := d.Find(sample)
 	if err != nil {
 		return err
 	}

@@ -104,19 +104,6 @@ func (m *Manifest) Samples() int64 {
 	return n
 }
 
-// Find returns the bin that holds a sample and the sample's row in that bin's index. It walks the
-// bins; a Dataset, which is asked often, searches sums that it made once.
-func (m *Manifest) Find(sample uint64) (bin int, row int64, err error) {
-	left := sample
-	for i, b := range m.Bins {
-		if left < uint64(b.Samples) {
-			return i, int64(left), nil
-		}
-		left -= uint64(b.Samples)
-	}
-	return 0, 0, noSample(sample, m.Samples())
-}
-
 // Field returns the field of that name.
 func (m *Manifest) Field(name string) (Field, bool) {
 	for _, f := range m.Fields {
@@ -138,7 +125,7 @@ func (m *Manifest) ends() []uint64 {
 	return ends
 }
 
-// locate is Find over the sums made by ends.
+// locate returns the bin that holds a sample, and the row in its index, by the sums that ends made.
 func locate(ends []uint64, sample uint64) (bin int, row int64, err error) {
 	i := sort.Search(len(ends), func(i int) bool { return sample < ends[i] })
 	if i == len(ends) {

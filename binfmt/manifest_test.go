@@ -60,29 +60,26 @@ func TestManifestGolden(t *testing.T) {
 	}
 }
 
-func TestManifestFind(t *testing.T) {
+func TestFind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &Manifest{}
 		for _, n := range rapid.SliceOfN(rapid.Int64Range(1, 5), 1, 10).Draw(t, "samples") {
 			m.Bins = append(m.Bins, Bin{Samples: n})
 		}
-		ends := m.ends()
+		d := NewDataset(m, nil)
 		sample := uint64(0)
 		for bin, b := range m.Bins {
 			for row := range b.Samples {
-				b1, r1, err1 := m.Find(sample)
-				b2, r2, err2 := locate(ends, sample)
-				if b1 != bin || r1 != row || err1 != nil || b2 != bin || r2 != row || err2 != nil {
-					t.Fatalf("sample %d: (%d, %d, %v) and (%d, %d, %v), want (%d, %d)", sample, b1, r1, err1, b2, r2, err2, bin, row)
+				gotBin, gotRow, err := d.Find(sample)
+				if gotBin != bin || gotRow != row || err != nil {
+					t.Fatalf("sample %d: (%d, %d, %v), want (%d, %d)", sample, gotBin, gotRow, err, bin, row)
 				}
 				sample++
 			}
 		}
 		for _, s := range []uint64{sample, sample + 1, math.MaxInt64, math.MaxUint64} {
-			_, _, err1 := m.Find(s)
-			_, _, err2 := locate(ends, s)
-			if !errors.Is(err1, ErrNoSample) || !errors.Is(err2, ErrNoSample) {
-				t.Fatalf("sample %d of %d: %v and %v", s, sample, err1, err2)
+			if _, _, err := d.Find(s); !errors.Is(err, ErrNoSample) {
+				t.Fatalf("sample %d of %d: %v", s, sample, err)
 			}
 		}
 	})
