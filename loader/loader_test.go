@@ -305,6 +305,7 @@ func TestOptionsAndFields(t *testing.T) {
 		{func(o *Options) { o.Layout = "x" }, `layout: "x"`},
 		{func(o *Options) { o.OnBad = "x" }, `on_bad: "x"`},
 		{func(o *Options) { o.Prefetch = -1 }, "prefetch: -1"},
+		{func(o *Options) { o.Workers = 1_000_000 }, "workers: 1000000"},
 		{func(o *Options) { o.Agents = []string{"auto"} }, "url: missing"},
 		{func(o *Options) { o.Agents, o.URL, o.World = []string{"auto"}, "x", 2 }, "job, run"},
 		{func(o *Options) { o.Agents, o.URL = []string{"auto", "1.2.3.4:5"}, "x" }, "cannot be joined"},

@@ -177,14 +177,17 @@ func (o Options) Validate() error {
 	bad(o.OnBad != sampler.OnBadSubstitute && o.OnBad != sampler.OnBadRaise, "on_bad: %q: must be %q or %q",
 		o.OnBad, sampler.OnBadSubstitute, sampler.OnBadRaise)
 	bad(o.Prefetch < 1 || o.Prefetch > maxPrefetch, "prefetch: %d: must be 1 to %d", o.Prefetch, maxPrefetch)
-	bad(o.Workers < 1, "workers: %d: must be at least 1", o.Workers)
+	bad(o.Workers < 1 || o.Workers > mostWorkers, "workers: %d: must be 1 to %d", o.Workers, mostWorkers)
 	bad(o.FetchDeadline < 0, "fetch_deadline: %v: must not be negative", o.FetchDeadline)
 	bad(o.CanaryEvery < 0, "canary_every: %d: must not be negative", o.CanaryEvery)
 	return errors.Join(append(errs, o.validateAgents()...)...)
 }
 
-// maxPrefetch keeps a typing error from mapping all memory.
-const maxPrefetch = 1024
+// Limits that keep a typing error from mapping all memory, or from starting all processes that the host has room for.
+const (
+	maxPrefetch = 1024
+	mostWorkers = 1024
+)
 
 func (o Options) validateAgents() (errs []error) {
 	if len(o.Agents) == 0 {
@@ -202,6 +205,10 @@ func (o Options) validateAgents() (errs []error) {
 	for _, a := range o.Agents {
 		if a == AgentsAuto && len(o.Agents) > 1 {
 			errs = append(errs, fmt.Errorf("agents: %q cannot be joined with addresses", AgentsAuto))
+		}
+		if a != AgentsAuto {
+			_, _, err := splitAgent(a)
+			errs = append(errs, err)
 		}
 	}
 	return errs

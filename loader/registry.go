@@ -28,20 +28,29 @@ func newFinder(o Options) (*finder, error) {
 			f.auto = true
 			continue
 		}
-		node, addr, named := strings.Cut(a, "=")
-		if !named {
-			addr = a
+		node, addr, err := splitAgent(a)
+		if err != nil {
+			return nil, err
 		}
-		if _, _, err := net.SplitHostPort(addr); err != nil || named && node == "" {
-			return nil, fmt.Errorf("agents: %q: must be %q, host:port or node=host:port", a, AgentsAuto)
-		}
-		if named {
+		if node != "" {
 			f.fixed = append(f.fixed, newPeer(node, addr, true))
 		} else {
 			f.byAddr[addr] = true
 		}
 	}
 	return f, nil
+}
+
+// splitAgent takes host:port or node=host:port apart.
+func splitAgent(a string) (node, addr string, err error) {
+	node, addr, named := strings.Cut(a, "=")
+	if !named {
+		node, addr = "", a
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil || named && node == "" {
+		return "", "", fmt.Errorf("agents: %q: must be %q, host:port or node=host:port", a, AgentsAuto)
+	}
+	return node, addr, nil
 }
 
 // find lists the agents now. Agents that cannot be found are left out.
