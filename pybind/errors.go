@@ -10,6 +10,7 @@ import (
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/dir"
 	"github.com/stepahead-io/stepahead/transform"
 )
 
@@ -18,6 +19,12 @@ type optionError struct{ err error }
 
 func (e *optionError) Error() string { return e.err.Error() }
 func (e *optionError) Unwrap() error { return e.err }
+
+// storeError marks an error of opening the store.
+type storeError struct{ err error }
+
+func (e *storeError) Error() string { return e.err.Error() }
+func (e *storeError) Unwrap() error { return e.err }
 
 // workerError marks an error of finding the worker program.
 type workerError struct{ err error }
@@ -63,12 +70,13 @@ var classes = []struct {
 	{"EBADSAMPLE", as[*loader.BadSampleError]},
 	{"EINTERNAL", as[*loader.PanicError]},
 	{"EOPTION", func(err error) bool {
-		return as[*optionError](err) || as[*loader.ShapeError](err) || errors.Is(err, loader.ErrOptions)
+		return as[*optionError](err) || as[*loader.ShapeError](err) || errors.Is(err, loader.ErrOptions) || errors.Is(err, dir.ErrNode)
 	}},
 	{"EPLAN", isPlan},
 	{"EWORKER", func(err error) bool { return as[*workerError](err) || as[*transform.Error](err) }},
+	{"EDATASET", as[*store.DigestError]}, // an index that is not the manifest's
 	{"ESTORE", func(err error) bool {
-		return store.ClassOf(err) != store.ClassUnknown || as[*fs.PathError](err) || as[*store.DigestError](err)
+		return store.ClassOf(err) != store.ClassUnknown || as[*fs.PathError](err) || as[*storeError](err)
 	}},
 	{"EDATASET", isAny(
 		binfmt.ErrManifest, binfmt.ErrHeader, binfmt.ErrIndex, binfmt.ErrVersion, binfmt.ErrMismatch,

@@ -12,6 +12,7 @@ import (
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/dir"
 	"github.com/stepahead-io/stepahead/transform"
 )
 
@@ -31,6 +32,9 @@ func TestCodes(t *testing.T) {
 		{&transform.Error{Kind: transform.KindDeadline}, "EWORKER"},
 		{&fs.PathError{Err: fs.ErrPermission}, "ESTORE"},
 		{fs.ErrNotExist, "ESTORE"},
+		{&storeError{errors.New("x")}, "ESTORE"},
+		{&storeError{dir.ErrNode}, "EOPTION"},
+		{&store.DigestError{}, "EDATASET"},
 		{store.ErrUnavailable, "ESTORE"},
 		{binfmt.ErrManifest, "EDATASET"},
 		{binfmt.ErrMismatch, "EDATASET"},

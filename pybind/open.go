@@ -95,9 +95,13 @@ func (o options) open(ctx context.Context) (*loader.Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, name, err := dir.Open(o.URL, dir.Options{Node: o.Node})
+	deadline, err := seconds("fetch_deadline", o.FetchDeadline)
 	if err != nil {
 		return nil, err
+	}
+	st, name, err := dir.Open(o.URL, dir.Options{Node: o.Node})
+	if err != nil {
+		return nil, &storeError{err}
 	}
 	plans, err := o.plans()
 	if err != nil {
@@ -114,13 +118,22 @@ func (o options) open(ctx context.Context) (*loader.Loader, error) {
 		Plans: plans, Fields: o.Fields, Layout: o.Layout, OnBad: o.OnBad,
 		Prefetch: o.Prefetch, Workers: o.Workers, WorkerPath: program,
 		Agents: o.Agents, Registry: o.Registry, Token: o.Token, Job: o.Job, Run: o.Run,
-		FetchDeadline: time.Duration(o.FetchDeadline * float64(time.Second)),
+		FetchDeadline: deadline,
 		RecordPath:    o.RecordPath, StatsPath: o.StatsPath, Log: log,
 	}
 	if err := lo.Validate(); err != nil {
 		return nil, &optionError{err}
 	}
 	return loader.Open(ctx, lo)
+}
+
+// seconds refuses what time.Duration cannot hold.
+func seconds(name string, s float64) (time.Duration, error) {
+	const most = 1e9
+	if s < 0 || s > most {
+		return 0, &optionError{fmt.Errorf("%s: %v: must be 0 to %v seconds", name, s, most)}
+	}
+	return time.Duration(s * float64(time.Second)), nil
 }
 
 // plans parses the plan of every field. One plan without a field's name is for the dataset's one

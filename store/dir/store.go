@@ -48,6 +48,9 @@ var (
 	_ store.Replicator = (*Store)(nil)
 )
 
+// ErrNode: Options.Node is no node of the store.
+var ErrNode = errors.New("the node is not in the topology")
+
 // Open opens the store that a path or a dir:///absolute/path lies in, and returns the path's name
 // inside it. The store's root is the nearest folder, from the path itself upwards, that has a
 // .stepahead/store.json. Without one the root is the path itself if it is a folder, the parent of a
@@ -97,7 +100,7 @@ func newStore(root *os.Root, o Options) (*Store, error) {
 		return s, nil
 	}
 	if s.reader = s.layout.find(o.Node); s.reader < 0 {
-		return nil, fmt.Errorf("node %q is not in the topology: it has %s", o.Node, nodeNames(s.topology))
+		return nil, fmt.Errorf("%w: %q: it has %s", ErrNode, o.Node, nodeNames(s.topology))
 	}
 	return s, nil
 }
