@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from stepahead import _binding
+from stepahead import _arguments, _binding
 from stepahead._arrays import Lease, views
 from stepahead._distributed import job_and_run, rank_and_world
 from stepahead._errors import ClosedError, DatasetError, OptionError
@@ -127,12 +127,19 @@ class DataLoader:
         log_level: str = "warn",
     ) -> None:
         self._handle = 0
-        rank, world_size = rank_and_world(rank, world_size)
+        rank, world_size = rank_and_world(
+            _arguments.whole("rank", rank, 0), _arguments.whole("world_size", world_size, 1)
+        )
+        batch_size = _arguments.whole("batch_size", batch_size, 1)
+        global_batch = _arguments.whole("global_batch", global_batch, 1)
+        job, run, token = (_arguments.text(n, v) for n, v in (("job", job), ("run", run), ("token", token)))
         if (global_batch is None) == (batch_size is None):
             raise OptionError("give global_batch (samples a step over all ranks) or batch_size (on each rank)")
         if isinstance(shuffle, bool):
             shuffle = "full" if shuffle else "none"
-        agent_list = [agents] if isinstance(agents, str) else list(agents or ())
+        agent_list = (
+            [agents] if isinstance(agents, str) else _arguments.texts("agents", () if agents is None else agents)
+        )
         token = token if token is not None else os.environ.get("STEPAHEAD_TOKEN")
         named = job
         job, run = job_and_run(job, run, world_size, bool(agent_list))
@@ -141,34 +148,34 @@ class DataLoader:
         self._run = run
         self._views = views(output)
         options: dict[str, Any] = {
-            "url": _absolute(os.fspath(dataset)),
+            "url": _absolute(_dataset(dataset)),
             "global_batch": global_batch if global_batch is not None else (batch_size or 0) * world_size,
-            "seed": seed,
-            "shuffle": shuffle,
-            "last": last,
-            "epochs": epochs,
+            "seed": _arguments.whole("seed", seed, 0),
+            "shuffle": _arguments.text("shuffle", shuffle),
+            "last": _arguments.text("last", last),
+            "epochs": _arguments.whole("epochs", epochs),
             "rank": rank,
             "world_size": world_size,
             "agents": agent_list,
             "token": token,
             "job": job,
             "run": run,
-            "fields": list(fields) if fields is not None else None,
-            "on_bad": on_bad,
-            "layout": layout,
-            "prefetch": prefetch,
-            "workers": workers,
-            "worker": os.fspath(worker) if worker is not None else _bundled_worker(),
-            "record": os.fspath(record) if record is not None else None,
-            "stats": os.fspath(stats) if stats is not None else None,
-            "registry": registry,
-            "fetch_deadline": fetch_deadline,
-            "node": node,
-            "cache_dir": os.fspath(cache_dir) if cache_dir is not None else _cache_dir(),
-            "log_level": log_level,
+            "fields": _arguments.texts("fields", fields) if fields is not None else None,
+            "on_bad": _arguments.text("on_bad", on_bad),
+            "layout": _arguments.text("layout", layout),
+            "prefetch": _arguments.whole("prefetch", prefetch),
+            "workers": _arguments.whole("workers", workers),
+            "worker": _arguments.path("worker", worker) or _bundled_worker(),
+            "record": _arguments.path("record", record),
+            "stats": _arguments.path("stats", stats),
+            "registry": _arguments.text("registry", registry),
+            "fetch_deadline": _arguments.seconds("fetch_deadline", fetch_deadline),
+            "node": _arguments.text("node", node),
+            "cache_dir": _arguments.path("cache_dir", cache_dir) or _cache_dir(),
+            "log_level": _arguments.text("log_level", log_level),
             **_plans(transform),
         }
-        text = json.dumps({k: v for k, v in options.items() if v is not None})
+        text = _arguments.dumps({k: v for k, v in options.items() if v is not None})
         self._handle = _binding.call("Open", text)
         self._next = threading.Lock()
         _open_loaders.add(self)
@@ -233,8 +240,10 @@ class DataLoader:
             IdentityError: the state is of another dataset, seed, global batch or order; `diff` says what
                 differs.
         """
-        if _STATE_KEY not in state_dict:
-            raise DatasetError(f"load_state_dict: no key {_STATE_KEY!r}: this is not a state of a stepahead loader")
+        if not isinstance(state_dict, Mapping) or not isinstance(state_dict.get(_STATE_KEY), str):
+            raise DatasetError(
+                f"load_state_dict: no text under the key {_STATE_KEY!r}: this is not a state of a stepahead loader"
+            )
         _binding.call("Load", self._open_handle(), state_dict[_STATE_KEY])
 
     def set_epoch(self, epoch: int) -> None:
@@ -285,6 +294,13 @@ def _close_all() -> None:
 threading._register_atexit(_close_all)  # type: ignore[attr-defined]
 
 
+def _dataset(dataset: Any) -> str:
+    name = _arguments.path("dataset", dataset)
+    if not name or "\0" in name:
+        raise OptionError(f"dataset={dataset!r}: must be a folder or a URL")
+    return name
+
+
 def _absolute(dataset: str) -> str:
     """Agents open the dataset too, from a folder of their own: a relative path becomes absolute."""
     return dataset if "://" in dataset else os.path.abspath(dataset)
@@ -310,9 +326,9 @@ def _plans(transform: Compose | Mapping[str, Any] | str | None) -> dict[str, Any
 
 def _plan(plan: Any) -> Any:
     if isinstance(plan, Compose):
-        return plan.to_dict()
+        return _arguments.plan(plan.to_dict())
     if isinstance(plan, str):
-        return json.loads(plan)
+        return _arguments.plan(plan)
     if isinstance(plan, Mapping):
-        return dict(plan)
+        return _arguments.plan(dict(plan))
     raise OptionError(f"transform: {type(plan).__name__} is not a plan: use stepahead.transforms.Compose")

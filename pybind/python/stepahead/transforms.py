@@ -11,6 +11,7 @@ to the bit, is in docs/operators.md.
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -145,7 +146,9 @@ class Compose:
 
     def to_json(self) -> str:
         """The plan as JSON text, as `stepahead transform --plan` reads it."""
-        return json.dumps(self.to_dict())
+        from stepahead import _arguments
+
+        return _arguments.dumps(_arguments.plan(self.to_dict()))
 
     @property
     def digest(self) -> str:
@@ -175,10 +178,19 @@ class Compose:
 
 
 def _size(size: int | Sequence[int]) -> int | list[int]:
-    return size if isinstance(size, int) else list(size)
+    whole = _whole(size)
+    return whole if whole is not None else list(size)  # type: ignore[arg-type]
 
 
 def _pair(size: int | Sequence[int]) -> list[int]:
-    if isinstance(size, int):
-        return [size, size]
-    return list(size) * 2 if len(size) == 1 else list(size)
+    sides = _size(size)
+    if isinstance(sides, int):
+        return [sides, sides]
+    return sides * 2 if len(sides) == 1 else sides
+
+
+def _whole(size: Any) -> int | None:
+    try:
+        return operator.index(size)
+    except TypeError:
+        return None

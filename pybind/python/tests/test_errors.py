@@ -7,6 +7,7 @@ import inspect
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
 import stepahead
 from stepahead import _binding
@@ -39,11 +40,51 @@ def open_loader(dataset: pathlib.Path, **changes: object) -> stepahead.DataLoade
         ({"fields": ["image", "depth"]}, "depth"),
         ({"transform": None}, "image"),
         ({"transform": T.Compose([T.DecodeImage()])}, "size"),
+        ({"seed": 1.5}, "seed"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**64}, "seed"),
+        ({"seed": b"4"}, "seed"),
+        ({"global_batch": "8"}, "global_batch"),
+        ({"global_batch": True}, "global_batch"),
+        ({"rank": 0, "world_size": 0}, "world_size"),
+        ({"rank": 0, "world_size": "2"}, "world_size"),
+        ({"workers": 10**6}, "workers"),
+        ({"prefetch": float("nan")}, "prefetch"),
+        ({"fetch_deadline": float("inf")}, "fetch_deadline"),
+        ({"fetch_deadline": 1e300}, "fetch_deadline"),
+        ({"fields": "image"}, "fields"),
+        ({"fields": [5]}, "fields"),
+        ({"agents": 5}, "agents"),
+        ({"agents": ["nohost"]}, "agents"),
+        ({"layout": object()}, "layout"),
+        ({"node": "nowhere"}, "nowhere"),
+        ({"record": 5}, "record"),
+        ({"transform": 5}, "transform"),
+        ({"job": b"x"}, "job"),
     ],
 )
 def test_options(dataset: pathlib.Path, changes: dict, names: str) -> None:
     with pytest.raises(stepahead.OptionError, match=names):
         next(iter(open_loader(dataset, **changes)))
+
+
+@pytest.mark.parametrize("name", [None, 5, "", "a\0b"])
+def test_dataset_is_no_path(name: object) -> None:
+    with pytest.raises(stepahead.OptionError, match="dataset"):
+        open_loader(name)  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_numbers(dataset: pathlib.Path) -> None:
+    plan = T.Compose([T.DecodeImage(), T.RandomResizedCrop(np.int64(32), scale=np.array([0.5, 1.0], np.float32))])
+    eight, one = np.int64(8), np.int32(1)
+    with open_loader(dataset, global_batch=eight, transform=plan, seed=one, prefetch=one, epochs=one) as loader:
+        assert next(iter(loader))["image"].shape == (8, 3, 32, 32)
+
+
+@pytest.mark.parametrize("state", [None, {}, {"stepahead": None}, {"stepahead": b"{}"}, []])
+def test_not_a_state(dataset: pathlib.Path, state: object) -> None:
+    with open_loader(dataset) as loader, pytest.raises(stepahead.DatasetError, match="state"):
+        loader.load_state_dict(state)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +94,10 @@ def test_options(dataset: pathlib.Path, changes: dict, names: str) -> None:
         ({"plan": 1, "ops": [{"op": "DecodeImage"}, {"op": "CenterCrop", "size": [64, 64], "colour": 1}]}, "colour"),
         ({"plan": 9, "ops": []}, "plan"),
         (T.Compose([T.CenterCrop(64)]), "DecodeImage"),
+        ("{", "JSON"),
+        ("[" * 10**6, "deeper"),
+        ({"plan": 1, "ops": [object()]}, "JSON"),
+        (T.Compose([T.DecodeImage(), T.Normalize([float("nan")] * 3, [1, 1, 1])]), "JSON"),
     ],
 )
 def test_plans(dataset: pathlib.Path, plan: object, names: str) -> None:
