@@ -29,7 +29,8 @@ type Store interface {
 	// Rename moves a file or folder in one step: an observer sees the old state or the new one. It
 	// replaces a file at the new name, never a folder. The new parent folder must exist.
 	Rename(ctx context.Context, from, to string) error
-	// Remove deletes a file or an empty folder. Files opened before stay readable where the store
+	// Remove deletes a file, or a folder that List shows as empty, whatever killed writers left in it.
+	// Files opened before stay readable where the store
 	// can do it (store/dir), else their reads fail with class NotFound or IdentityChanged.
 	Remove(ctx context.Context, name string) error
 	// Locate says which nodes hold the bytes [off, off+n) of a file: the rows of every block that

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"syscall"
 
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -27,8 +26,7 @@ const (
 const maxSegment = 64 << 20
 
 // journal remembers what was scanned, in one file for each chunk of entries: a store cannot append
-// to a file, and a file that is visible is whole. A chunk keeps its name from run to run, so that a
-// store can clear away what a killed writer of that name left.
+// to a file, and a file that is visible is whole.
 type journal struct {
 	st  store.Store
 	dir string
@@ -109,9 +107,8 @@ func replaceFile(ctx context.Context, st store.Store, name string, data []byte) 
 	return w.Close()
 }
 
-// removeAll removes a folder and what is in it. A folder that is not there is fine. written names
-// files in it that may have been written although they are not there now.
-func removeAll(ctx context.Context, st store.Store, dir string, written ...string) error {
+// removeAll removes a folder and what is in it. A folder that is not there is fine.
+func removeAll(ctx context.Context, st store.Store, dir string) error {
 	infos, err := st.List(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -123,36 +120,16 @@ func removeAll(ctx context.Context, st store.Store, dir string, written ...strin
 		if info.Dir {
 			err = removeAll(ctx, st, info.Name)
 		} else {
-			written = append(written, path.Base(info.Name))
 			err = st.Remove(ctx, info.Name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	err = st.Remove(ctx, dir)
-	if errors.Is(err, syscall.ENOTEMPTY) {
-		// What a killed writer leaves is not listed. It goes when its name is written again.
-		for _, name := range written {
-			if err := startOver(ctx, st, path.Join(dir, name)); err != nil {
-				return err
-			}
-		}
-		err = st.Remove(ctx, dir)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// startOver starts a file and gives it up.
-func startOver(ctx context.Context, st store.Store, name string) error {
-	w, err := st.Create(ctx, name)
-	if err != nil {
+	if err := st.Remove(ctx, dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return w.Abort()
+	return nil
 }
 
 // within says whether a name is a folder or lies in it.

@@ -324,8 +324,7 @@ func (p *packer) putManifest(ctx context.Context, m *binfmt.Manifest) error {
 // clean removes the working folder, and the bins of a dataset that was replaced.
 func (p *packer) clean(ctx context.Context, m, old *binfmt.Manifest) error {
 	errs := []error{
-		removeAll(ctx, p.st, path.Join(p.dir, dataDir), filesOf(m)...),
-		removeAll(ctx, p.st, path.Join(p.dir, workDir), binfmt.ManifestName),
+		removeAll(ctx, p.st, path.Join(p.dir, workDir)),
 	}
 	if old != nil {
 		errs = append(errs, p.removeOthers(ctx, p.dir, filesOf(old), filesOf(m)))
