@@ -85,7 +85,7 @@ type Options struct {
 	// Agents: empty means none; AgentsAuto alone those of the registry; else addresses, each
 	// "host:port" of an agent that the registry knows, or "node=host:port".
 	Agents []string
-	// Registry is the folder inside Store where agents register. Default "/.stepahead/agents".
+	// Registry is the folder inside Store where agents register. Default hints.DefaultRegistry.
 	Registry string
 	// Token is sent to agents given by address, and to those whose registry file belongs to the owner
 	// of the registry's store; never to others.
@@ -125,21 +125,21 @@ type Options struct {
 // defaultPrefetch covers the usual spread of step times: one step is waited for, three are on the way.
 const defaultPrefetch = 4
 
-// maxWorkers bounds the default only: several ranks share a host.
-const maxWorkers = 8
+// defaultWorkers bounds the default only: several ranks share a host.
+const defaultWorkers = 8
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.World, 1)
-	setDefault(&o.Layout, ChannelsLast)
-	setDefault(&o.OnBad, sampler.OnBadSubstitute)
-	setDefault(&o.Prefetch, defaultPrefetch)
-	setDefault(&o.Workers, min(runtime.GOMAXPROCS(0), maxWorkers))
-	setDefault(&o.Registry, "/.stepahead/agents")
-	setDefault(&o.FetchDeadline, 5*time.Second)
-	setDefault(&o.CanaryEvery, 10_000)
-	setDefault(&o.testing.tick, time.Minute)
-	setDefault(&o.testing.backOff, minBackOff)
-	setDefault(&o.testing.minWait, minWait)
+	orDefault(&o.World, 1)
+	orDefault(&o.Layout, ChannelsLast)
+	orDefault(&o.OnBad, sampler.OnBadSubstitute)
+	orDefault(&o.Prefetch, defaultPrefetch)
+	orDefault(&o.Workers, min(runtime.GOMAXPROCS(0), defaultWorkers))
+	orDefault(&o.Registry, hints.DefaultRegistry)
+	orDefault(&o.FetchDeadline, 5*time.Second)
+	orDefault(&o.CanaryEvery, 10_000)
+	orDefault(&o.testing.tick, time.Minute)
+	orDefault(&o.testing.backOff, minBackOff)
+	orDefault(&o.testing.minWait, minWait)
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -150,7 +150,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func setDefault[T comparable](v *T, d T) {
+func orDefault[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {
 		*v = d
@@ -177,7 +177,7 @@ func (o Options) Validate() error {
 	bad(o.OnBad != sampler.OnBadSubstitute && o.OnBad != sampler.OnBadRaise, "on_bad: %q: must be %q or %q",
 		o.OnBad, sampler.OnBadSubstitute, sampler.OnBadRaise)
 	bad(o.Prefetch < 1 || o.Prefetch > maxPrefetch, "prefetch: %d: must be 1 to %d", o.Prefetch, maxPrefetch)
-	bad(o.Workers < 1 || o.Workers > mostWorkers, "workers: %d: must be 1 to %d", o.Workers, mostWorkers)
+	bad(o.Workers < 1 || o.Workers > maxWorkers, "workers: %d: must be 1 to %d", o.Workers, maxWorkers)
 	bad(o.FetchDeadline < 0, "fetch_deadline: %v: must not be negative", o.FetchDeadline)
 	bad(o.CanaryEvery < 0, "canary_every: %d: must not be negative", o.CanaryEvery)
 	return errors.Join(append(errs, o.validateAgents()...)...)
@@ -186,7 +186,7 @@ func (o Options) Validate() error {
 // Limits that keep a typing error from mapping all memory, or from starting all processes that the host has room for.
 const (
 	maxPrefetch = 1024
-	mostWorkers = 1024
+	maxWorkers = 1024
 )
 
 func (o Options) validateAgents() (errs []error) {
