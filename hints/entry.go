@@ -41,8 +41,8 @@ type entryFile struct {
 	TTLMs    int64          `json:"ttl_ms"`
 }
 
-// EncodeEntry returns the JSON of an entry.
-func EncodeEntry(e Entry) ([]byte, error) {
+// encodeEntry returns the JSON of an entry.
+func encodeEntry(e Entry) ([]byte, error) {
 	if err := e.validate(); err != nil {
 		return nil, err
 	}
@@ -50,11 +50,11 @@ func EncodeEntry(e Entry) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// DecodeEntry parses an entry: one JSON object of version 1 with no unknown key. name is the file's, and
+// decodeEntry parses an entry: one JSON object of version 1 with no unknown key. name is the file's, and
 // appears in errors, which match [ErrEntry].
-func DecodeEntry(name string, data []byte) (Entry, error) {
+func decodeEntry(name string, data []byte) (Entry, error) {
 	fail := func(err error) (Entry, error) {
-		return Entry{}, fmt.Errorf("hints.DecodeEntry %s: %w: %w", name, ErrEntry, err)
+		return Entry{}, fmt.Errorf("hints.List %s: %w: %w", name, ErrEntry, err)
 	}
 	if len(data) > maxEntry {
 		return fail(fmt.Errorf("%d bytes, at most %d", len(data), maxEntry))

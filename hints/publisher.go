@@ -28,7 +28,7 @@ func NewPublisher(f FileWriter, dir string) *Publisher { return &Publisher{files
 
 // Publish writes or renews the entry of an agent.
 func (p *Publisher) Publish(ctx context.Context, e Entry) error {
-	data, err := EncodeEntry(e)
+	data, err := encodeEntry(e)
 	if err != nil {
 		return fmt.Errorf("hints.Publish: %w", err)
 	}

@@ -108,7 +108,7 @@ func (r *Registry) readEntry(ctx context.Context, base string) (Entry, error) {
 	if err != nil {
 		return Entry{}, fmt.Errorf("hints.List %s: %w", name, err)
 	}
-	e, err := DecodeEntry(name, data)
+	e, err := decodeEntry(name, data)
 	if err == nil && EntryName(r.dir, e.Node) != name {
 		err = fmt.Errorf("hints.List %s: %w: it is of node %q", name, ErrEntry, e.Node)
 	}

@@ -239,7 +239,7 @@ func TestEntryRules(t *testing.T) {
 	} {
 		e := entry("dn1")
 		change(&e)
-		if _, err := EncodeEntry(e); err == nil {
+		if _, err := encodeEntry(e); err == nil {
 			t.Errorf("%s: encoded", name)
 		}
 	}
@@ -252,7 +252,7 @@ func TestEntryRules(t *testing.T) {
 		"huge ttl":      `{"agent":1,"node":"a","addr":"h:1","versions":{},"ttl_ms":9223372036854775807}`,
 		"ttl is a text": `{"agent":1,"node":"a","addr":"h:1","versions":{},"ttl_ms":"30000"}`,
 	} {
-		if _, err := DecodeEntry("/reg/a.json", []byte(data)); !errors.Is(err, ErrEntry) || !strings.Contains(err.Error(), "/reg/a.json") {
+		if _, err := decodeEntry("/reg/a.json", []byte(data)); !errors.Is(err, ErrEntry) || !strings.Contains(err.Error(), "/reg/a.json") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -260,7 +260,7 @@ func TestEntryRules(t *testing.T) {
 
 // FuzzEntry: what is accepted survives the way back.
 func FuzzEntry(f *testing.F) {
-	good, err := EncodeEntry(entry("dn1"))
+	good, err := encodeEntry(entry("dn1"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -268,18 +268,18 @@ func FuzzEntry(f *testing.F) {
 	f.Add([]byte(`{"agent":1,"node":"a","addr":"[::1]:1","ttl_ms":30000}`))
 	f.Add([]byte(`{"AGENT":1,"node":"\u0000","addr":"h:70000","versions":{"":-1}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, err := DecodeEntry("f", data)
+		e, err := decodeEntry("f", data)
 		if err != nil {
 			if !errors.Is(err, ErrEntry) {
 				t.Fatalf("%v does not match ErrEntry", err)
 			}
 			return
 		}
-		again, err := EncodeEntry(e)
+		again, err := encodeEntry(e)
 		if err != nil {
 			t.Fatalf("accepted %+v, cannot write it: %v", e, err)
 		}
-		back, err := DecodeEntry("f", again)
+		back, err := decodeEntry("f", again)
 		if err != nil || fmt.Sprint(back) != fmt.Sprint(e) {
 			t.Fatalf("%+v became %+v: %v", e, back, err)
 		}

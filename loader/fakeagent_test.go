@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
@@ -143,11 +143,8 @@ func (c *cluster) options(t testing.TB) Options {
 
 // register writes an agent's registry file.
 func (c *cluster) register(t testing.TB, a *fakeAgent) {
-	data, err := hints.EncodeEntry(hints.Entry{Node: a.node, Addr: a.addr, Versions: map[string]int{"fetch": 1, "hints": 1}, TTL: time.Minute})
-	must(t, err)
-	folder := filepath.Join(c.k.root, ".stepahead", "agents")
-	must(t, os.MkdirAll(folder, 0o755))
-	must(t, os.WriteFile(filepath.Join(folder, a.node+".json"), data, 0o644))
+	entry := hints.Entry{Node: a.node, Addr: a.addr, Versions: map[string]int{"fetch": 1, "hints": 1}, TTL: time.Minute}
+	must(t, hints.NewPublisher(store.Files{Store: c.k.store}, hints.DefaultRegistry).Publish(t.Context(), entry))
 }
 
 func (a *fakeAgent) set(c conduct) {
