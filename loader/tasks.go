@@ -28,14 +28,12 @@ func newTasks(ctx context.Context, name string) *tasks {
 
 // start runs f in a goroutine of its own.
 func (t *tasks) start(f func(ctx context.Context) error) {
-	t.wg.Add(1)
-	go func() {
-		defer t.wg.Done()
+	t.wg.Go(func() {
 		pprof.SetGoroutineLabels(t.ctx)
 		if err := safely(t.ctx, f); err != nil {
 			t.cancel(err)
 		}
-	}()
+	})
 }
 
 // wait returns when no task runs any more: nil, the first error of a task, or why the context the
