@@ -185,7 +185,7 @@ func loadOf(s settings, st *dir.Store, pool *worker.Pool) (agent.Load, error) {
 
 // readPID returns the process id in a file, 0 if there is none now.
 func readPID(file string) int {
-	data, err := os.ReadFile(file)
+	data, err := readBounded(file, 64) // a number and a line break
 	if err != nil {
 		return 0
 	}

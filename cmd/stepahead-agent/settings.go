@@ -72,14 +72,7 @@ func (s *settings) complete(f *pflag.FlagSet) error {
 
 // read sets the flags that the file names and the command line does not.
 func (s *settings) read(f *pflag.FlagSet) error {
-	info, err := os.Stat(s.config)
-	if err == nil && info.Size() > maxConfig {
-		err = fmt.Errorf("%s: %d bytes are more than %d", s.config, info.Size(), maxConfig)
-	}
-	if err != nil {
-		return fmt.Errorf("--config: %w", err)
-	}
-	data, err := os.ReadFile(s.config)
+	data, err := readBounded(s.config, maxConfig)
 	if err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}
@@ -94,6 +87,20 @@ func (s *settings) read(f *pflag.FlagSet) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// readBounded reads a file, or a pipe, of at most limit bytes.
+func readBounded(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s: more than %d bytes", name, limit)
+	}
+	return data, err
 }
 
 func setFlag(f *pflag.FlagSet, name string, value any) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -72,4 +73,11 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("key %q was taken", name)
 		}
 	})
+}
+
+// TestConfigIsBounded: a file whose size says nothing is read up to the limit only.
+func TestConfigIsBounded(t *testing.T) {
+	if data, err := readBounded("/dev/zero", maxConfig); err == nil || !strings.Contains(err.Error(), "/dev/zero: more than") {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
 }
