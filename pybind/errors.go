@@ -26,6 +26,12 @@ type storeError struct{ err error }
 func (e *storeError) Error() string { return e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
+// stateError marks a text that is no state.
+type stateError struct{ err error }
+
+func (e *stateError) Error() string { return e.err.Error() }
+func (e *stateError) Unwrap() error { return e.err }
+
 // workerError marks an error of finding the worker program.
 type workerError struct{ err error }
 
@@ -74,7 +80,10 @@ var classes = []struct {
 	}},
 	{"EPLAN", isPlan},
 	{"EWORKER", func(err error) bool { return as[*workerError](err) || as[*transform.Error](err) }},
-	{"EDATASET", as[*store.DigestError]}, // an index that is not the manifest's
+	{"EDATASET", func(err error) bool {
+		// An index that is not the manifest's; what is given as a state and is none.
+		return as[*store.DigestError](err) || as[*stateError](err)
+	}},
 	{"ESTORE", func(err error) bool {
 		return store.ClassOf(err) != store.ClassUnknown || as[*fs.PathError](err) || as[*storeError](err)
 	}},

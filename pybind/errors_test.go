@@ -35,6 +35,7 @@ func TestCodes(t *testing.T) {
 		{&storeError{errors.New("x")}, "ESTORE"},
 		{&storeError{dir.ErrNode}, "EOPTION"},
 		{&store.DigestError{}, "EDATASET"},
+		{&stateError{sampler.ErrVersion}, "EDATASET"},
 		{store.ErrUnavailable, "ESTORE"},
 		{binfmt.ErrManifest, "EDATASET"},
 		{binfmt.ErrMismatch, "EDATASET"},

@@ -216,7 +216,7 @@ func Load(handle int64, state string) (err error) {
 	_, err = ask("Load", handle, func(l *loader.Loader) (any, error) {
 		st, err := sampler.ParseState([]byte(state))
 		if err != nil {
-			return nil, err
+			return nil, &stateError{err}
 		}
 		return nil, l.Load(st)
 	})

@@ -239,6 +239,7 @@ class DataLoader:
         Raises:
             IdentityError: the state is of another dataset, seed, global batch or order; `diff` says what
                 differs.
+            DatasetError: it is no state, or a damaged one.
         """
         if not isinstance(state_dict, Mapping) or not isinstance(state_dict.get(_STATE_KEY), str):
             raise DatasetError(

@@ -81,7 +81,7 @@ def test_numbers_of_numpy_are_numbers(dataset: pathlib.Path) -> None:
         assert next(iter(loader))["image"].shape == (8, 3, 32, 32)
 
 
-@pytest.mark.parametrize("state", [None, {}, {"stepahead": None}, {"stepahead": b"{}"}, []])
+@pytest.mark.parametrize("state", [None, {}, {"stepahead": None}, {"stepahead": b"{}"}, [], {"stepahead": "{"}])
 def test_not_a_state(dataset: pathlib.Path, state: object) -> None:
     with open_loader(dataset) as loader, pytest.raises(stepahead.DatasetError, match="state"):
         loader.load_state_dict(state)  # type: ignore[arg-type]
