@@ -142,6 +142,9 @@ func (l *Loader) choose() error {
 			bad("fields: %q: the dataset has %v", name, fieldNames(l.data.manifest))
 		}
 	}
+	if len(errs) > 0 { // with fields that are not there nothing can be said of plans
+		return errors.Join(errs...)
+	}
 	if err := l.nameThePlan(); err != nil {
 		return err
 	}

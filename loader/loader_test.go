@@ -296,6 +296,7 @@ func TestOptionsAndFields(t *testing.T) {
 	}{
 		{func(o *Options) { o.Plans = nil }, `media field "image" has no plan: give it one with transform=, or leave it out with fields=`},
 		{func(o *Options) { o.Fields = []string{"nope"} }, `fields: "nope": the dataset has [image (media) label (int64)`},
+		{func(o *Options) { o.Fields, o.Plans = []string{"nope"}, map[string]*transform.Plan{"": cropPlan(t)} }, `fields: "nope"`},
 		{func(o *Options) { o.Plans["label"] = o.Plans["image"] }, `"label" is no media field`},
 		{func(o *Options) { o.Plans[""] = o.Plans["image"] }, "one plan for the media fields [image]"},
 		{func(o *Options) { o.World, o.Rank = 3, 0 }, "3"},

@@ -186,7 +186,7 @@ func (o Options) Validate() error {
 // Limits that keep a typing error from mapping all memory, or from starting all processes that the host has room for.
 const (
 	maxPrefetch = 1024
-	maxWorkers = 1024
+	maxWorkers  = 1024
 )
 
 func (o Options) validateAgents() (errs []error) {
