@@ -80,12 +80,16 @@ var errClosed = errors.New("the loader is not open: make a new one")
 
 // descriptor tells Python what a batch is and where its memory lies.
 type descriptor struct {
-	Batch   int64             `json:"batch"`
-	Step    int64             `json:"step"`
-	Epoch   int64             `json:"epoch"`
-	Samples []uint64          `json:"samples"`
-	Fields  []fieldDescriptor `json:"fields"`
-	Stats   loader.StepStats  `json:"stats"`
+	Batch  int64             `json:"batch"`
+	Step   int64             `json:"step"`
+	Epoch  int64             `json:"epoch"`
+	Fields []fieldDescriptor `json:"fields"`
+}
+
+// details are what Python parses only when it is asked for them.
+type details struct {
+	Samples []uint64         `json:"samples"`
+	Stats   loader.StepStats `json:"stats"`
 }
 
 type fieldDescriptor struct {
@@ -98,8 +102,8 @@ type fieldDescriptor struct {
 	Strings []string `json:"strings,omitempty"`
 }
 
-// Next waits at most timeoutMillis for the next batch of the loader and returns its descriptor as
-// JSON: "" when the time is up, {"end":true} at the end of an epoch. It must not be called
+// Next waits at most timeoutMillis for the next batch of the loader and returns two lines of JSON, its
+// descriptor and its details: "" when the time is up, {"end":true} at the end of an epoch. It must not be called
 // concurrently for one handle. The batch's memory stays valid until Release.
 func Next(handle int64, timeoutMillis int) (out string, err error) {
 	defer caught("Next", &err)
@@ -126,9 +130,10 @@ func Next(handle int64, timeoutMillis int) (out string, err error) {
 }
 
 func (s *session) describe(b *loader.Batch) (string, error) {
-	d := descriptor{Step: b.Step, Epoch: b.Epoch, Stats: b.Stats, Samples: make([]uint64, len(b.Samples))}
+	d := descriptor{Step: b.Step, Epoch: b.Epoch}
+	more := details{Stats: b.Stats, Samples: make([]uint64, len(b.Samples))}
 	for i, ref := range b.Samples {
-		d.Samples[i] = ref.Sample
+		more.Samples[i] = ref.Sample
 	}
 	for i := range b.Fields {
 		f := &b.Fields[i]
@@ -142,11 +147,12 @@ func (s *session) describe(b *loader.Batch) (string, error) {
 	d.Batch = s.last
 	s.batches[d.Batch] = b
 	s.mu.Unlock()
-	out, err := json.Marshal(d)
-	if err != nil {
+	head, err := json.Marshal(d)
+	tail, errTail := json.Marshal(more)
+	if err := errors.Join(err, errTail); err != nil {
 		return "", encode(err)
 	}
-	return string(out), nil
+	return string(head) + "\n" + string(tail), nil
 }
 
 // Release gives the memory of a batch back. Python calls it when nothing refers to the batch any

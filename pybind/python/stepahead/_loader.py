@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import threading
@@ -33,10 +34,24 @@ class Batch(dict[str, Any]):
     step: int
     """Counted through all epochs from 0."""
     epoch: int
-    samples: list[int]
-    """The ids of the samples, in order; a bad sample's place holds its substitute."""
-    stats: dict[str, Any]
-    """What this step cost: stall_seconds and what it is made of, prepared, raw, local, by_reason, by_node."""
+    _details: str  # JSON, parsed when it is asked for: a batch is handed over in microseconds
+
+    @functools.cached_property
+    def _parsed(self) -> dict[str, Any]:
+        parsed: dict[str, Any] = json.loads(self._details)
+        return parsed
+
+    @property
+    def samples(self) -> list[int]:
+        """The ids of the samples, in order; a bad sample's place holds its substitute."""
+        samples: list[int] = self._parsed["samples"]
+        return samples
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What this step cost: stall_seconds and what it is made of, prepared, raw, local, by_reason, by_node."""
+        stats: dict[str, Any] = self._parsed["stats"]
+        return stats
 
 
 class DataLoader:
@@ -197,8 +212,8 @@ class DataLoader:
     def __iter__(self) -> Iterator[Batch]:
         """The rest of the current epoch; after its last batch, the whole next one."""
         _binding.call("Begin", self._open_handle())
-        while (batch := self._wait()) is not None:
-            yield batch
+        # Nothing here may refer to a batch while the next is waited for: its memory would stay.
+        yield from iter(self._wait, None)
 
     def _wait(self) -> Batch | None:
         if not self._next.acquire(blocking=False):
@@ -207,11 +222,12 @@ class DataLoader:
             while True:
                 text = _binding.call("Next", self._open_handle(), _SLICE_MILLIS)
                 if text:
-                    return self._batch(json.loads(text))
+                    descriptor, _, details = text.partition("\n")
+                    return self._batch(json.loads(descriptor), details)
         finally:
             self._next.release()
 
-    def _batch(self, descriptor: dict[str, Any]) -> Batch | None:
+    def _batch(self, descriptor: dict[str, Any], details: str) -> Batch | None:
         if descriptor.get("end"):
             return None
         lease = Lease(self._handle, descriptor["batch"])
@@ -221,8 +237,7 @@ class DataLoader:
             batch[field["name"]] = field.get("strings", []) if text else self._views.view(field, lease)
         batch.step = descriptor["step"]
         batch.epoch = descriptor["epoch"]
-        batch.samples = descriptor["samples"]
-        batch.stats = descriptor["stats"]
+        batch._details = details
         return batch
 
     def state_dict(self, **_: Any) -> dict[str, Any]:
