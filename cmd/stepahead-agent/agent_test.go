@@ -298,3 +298,13 @@ func (w world) answers(t *testing.T, client *fetch.Client, addr string, req *fet
 		func(want int, a fetch.Answer) { answers[want] = a }))
 	return answers
 }
+
+// TestBadWorker: an agent whose worker program cannot work says so at the start, not at every sample.
+func TestBadWorker(t *testing.T) {
+	program, err := exec.LookPath("true")
+	must(t, err)
+	code, _, stderr := output("--store", t.TempDir(), "--node", "local", "--registry", "none", "--worker", program)
+	if code != 3 || !strings.Contains(stderr, program) || !strings.Contains(stderr, "--worker") {
+		t.Fatalf("exit %d, %q: want 3 and a text that names the program", code, stderr)
+	}
+}

@@ -75,6 +75,9 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return exit.Usage(err)
 	}
+	if _, err := pool.Golden(ctx); err != nil {
+		return fmt.Errorf("the worker program %s does not work: %w: give another with --worker", program, err)
+	}
 	debug.SetMemoryLimit(int64(s.memory) + overhead)
 	return listen(ctx, a, s, registry, out)
 }
