@@ -3,7 +3,9 @@ package pack
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 
 	"github.com/stepahead-io/stepahead/binfmt"
@@ -41,6 +43,9 @@ type MediaSummary struct {
 func ReadManifest(ctx context.Context, st store.Store, dir string) (*binfmt.Manifest, error) {
 	name := path.Join(dir, binfmt.ManifestName)
 	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("pack.ReadManifest: %w: give the folder that `stepahead pack` wrote", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("pack.ReadManifest: %w", err)
 	}

@@ -43,6 +43,9 @@ same: nothing before it is computed. Without --rank the whole global batch is pr
 			if (len(args) == 1) == cmd.Flags().Changed("samples") {
 				return exit.Usage(errors.New("order: give either a DATASET or --samples N"))
 			}
+			if !cmd.Flags().Changed("batch") {
+				return exit.Usage(errors.New("order: --batch B is missing"))
+			}
 			if len(args) == 1 {
 				n, err := countSamples(cmd.Context(), args[0])
 				if err != nil {

@@ -112,7 +112,7 @@ func TestOrderRefuses(t *testing.T) {
 		"either a DATASET or --samples": "--batch 4",
 		"either a DATASET or":           "/somewhere --samples 4 --batch 4",
 		"at most 1 arg":                 "a b --batch 4",
-		"global_batch: 0":               "--samples 10",
+		"--batch B is missing":          "--samples 10",
 		"fewer samples than one":        "--samples 10 --batch 11",
 		"world size 3, global batch 4":  "--samples 10 --batch 4 --world 3",
 		"fewer samples than ranks":      "--samples 10 --batch 4 --world 16",

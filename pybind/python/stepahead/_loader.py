@@ -82,8 +82,8 @@ class DataLoader:
             restart replaces it by; "raise" stops with BadSampleError.
         layout: "channels_last" (a view) or "contiguous" (a copy).
         output: "torch" or "numpy". Default: torch where it is installed.
-        prefetch: steps built ahead. Bounds memory, never changes what comes.
-        workers: local worker processes. Default: the CPUs, at most 8.
+        prefetch: steps built ahead; 0 means the default. Bounds memory, never changes what comes.
+        workers: local worker processes. Default, also of 0: the CPUs, at most 8.
         worker: path of the worker program. Default: the one that the wheel carries.
         record: a file that gets one proof record for every sample delivered (`stepahead digest`).
         stats: a file that gets one JSON line for every step with what it cost.
