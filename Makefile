@@ -19,16 +19,18 @@ PROGRAMS := stepahead stepahead-agent stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel test test-go test-python lint soak bench demo generate clean
+.PHONY: help setup system build wheel test test-go test-python lint soak bench demo generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-setup: ## install system libraries and the local Python environment (quick when nothing is missing)
-	@internal/setup/system.sh
+setup: system ## install system libraries and the local Python environment (quick when nothing is missing)
 	@internal/setup/python.sh
 
-build: setup ## build the programs into bin/
+system:
+	@internal/setup/system.sh
+
+build: system ## build the programs into bin/
 	@go build -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
 
 wheel: setup build/wheel.stamp ## build the wheel and install it into .venv

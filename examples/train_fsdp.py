@@ -114,6 +114,14 @@ def batches(loader: stepahead.DataLoader, memory_only: bool):
         yield from loader
 
 
+def report(stats: dict) -> None:
+    made = stats["prepared"] + stats["raw"] + stats["local"]
+    print(
+        f"rank 0 waited {stats['stall_seconds']:.2f} s for data in {stats['steps']} steps; agents prepared "
+        f"{stats['prepared']} of its {made} images; not prepared, by reason: {stats.get('by_reason', {}) or '-'}"
+    )
+
+
 def main() -> None:
     args = arguments()
     device_type = "cuda" if torch.cuda.is_available() else "cpu"
@@ -123,13 +131,13 @@ def main() -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)
 
-    model = Classifier(args.classes).to(device)
+    loader = make_loader(args)
+    model = Classifier(len(loader.classes)).to(device)
     mesh = init_device_mesh(device_type, (world,))
     fully_shard(model.body, mesh=mesh)
     fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 
-    loader = make_loader(args)
     first = 0
     if args.resume:
         load(args.resume, model, optimizer, loader)
@@ -147,6 +155,8 @@ def main() -> None:
             break
     if args.save:
         save(args.save, model, optimizer, loader)
+    if rank == 0 and not args.from_memory:
+        report(loader.stats())
     loader.close()
     dist.destroy_process_group()
 
@@ -157,7 +167,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--global-batch", type=int, default=64, help="samples a step over all ranks (default 64)")
     parser.add_argument("--steps", type=int, default=100, help="stop after this step of the whole run (default 100)")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--classes", type=int, default=1000, help="labels of the dataset, or more")
     parser.add_argument("--agents", help='"auto" for those that the store\'s registry lists (default: none)')
     parser.add_argument("--job", help="the job's id (default: the scheduler's)")
     parser.add_argument("--workers", type=int, help="local worker processes of each rank")

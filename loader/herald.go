@@ -110,7 +110,8 @@ func (h *herald) list(ctx context.Context) {
 		h.warnOfToken(list)
 	}
 	if len(list) == 0 && !h.empty {
-		a.log.Info("no agents found: everything is made here", zap.String("registry", h.finder.dir))
+		a.log.Warn("no agents found: everything is made here: start stepahead-agent with the store that holds the dataset",
+			zap.String("registry", h.finder.dir), zap.String("dataset", h.l.o.URL))
 	}
 	h.empty = len(list) == 0
 }

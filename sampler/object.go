@@ -56,7 +56,7 @@ func readObject(data []byte, members []member) (map[string]json.RawMessage, erro
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("no JSON from byte %d on: %w", dec.InputOffset(), err)
 		}
 		key, _ := t.(string) // inside an object, a token before a value is its key
 		if !hasKey(members, key) {

@@ -88,7 +88,7 @@ func (st State) Marshal() []byte {
 func ParseState(data []byte) (State, error) {
 	st, err := parseState(data)
 	if err != nil {
-		return State{}, fmt.Errorf("sampler.ParseState: %w", err)
+		return State{}, fmt.Errorf("sampler.ParseState: not a state that State.Marshal wrote: %w", err)
 	}
 	return st, nil
 }

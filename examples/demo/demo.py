@@ -57,7 +57,6 @@ class Demo:
         topology = {"nodes": nodes, "block_size": 1 << 20, "replication": 2}
         (self.store / ".stepahead" / "store.json").write_text(json.dumps(topology, indent=1))
         stepahead("pack", str(source), "-o", str(self.dataset))
-        self.classes = len(json.loads((self.dataset / "dataset.json").read_text()).get("classes", []))
         self.say(
             f"packed {source} into {self.dataset}, in blocks of 1 MiB on {len(NODES)} simulated nodes, 2 replicas each"
         )
@@ -83,7 +82,7 @@ class Demo:
     def train(
         self, name: str, ranks: int, *arguments: str, on_step=lambda step: None, agents: bool = False
     ) -> Training:
-        fixed = ["--step-seconds", str(STEP_SECONDS), "--classes", str(self.classes), "--workers", "1"]
+        fixed = ["--step-seconds", str(STEP_SECONDS), "--workers", "1"]
         if agents:
             fixed += ["--agents", "auto", "--job", "demo"]
         training = Training(self.folder / name, self.dataset, ranks, *fixed, *arguments)

@@ -53,7 +53,8 @@ var ErrNode = errors.New("the node is not in the topology")
 
 // Open opens the store that a path or a dir:///absolute/path lies in, and returns the path's name
 // inside it. The store's root is the nearest folder, from the path itself upwards, that has a
-// .stepahead/store.json. Without one the root is the path itself if it is a folder, the parent of a
+// .stepahead/store.json, or the .stepahead/agents in which an agent of that root has registered. Without
+// one the root is the path itself if it is a folder, the parent of a
 // file, or the nearest existing parent of what does not exist yet; its topology is then one node
 // "local" on rack "/default" without latency or limits.
 func Open(url string, o Options) (*Store, string, error) {
@@ -122,9 +123,14 @@ func localPath(url string) (string, error) {
 	return filepath.Abs(url)
 }
 
+func exists(folder, name string) bool {
+	_, err := os.Stat(filepath.Join(folder, name))
+	return err == nil
+}
+
 func findRoot(abs string) string {
 	for p := abs; ; p = filepath.Dir(p) {
-		if _, err := os.Stat(filepath.Join(p, topologyFile)); err == nil {
+		if exists(p, topologyFile) || exists(p, agentsDir) {
 			return p
 		}
 		if p == filepath.Dir(p) {

@@ -16,6 +16,7 @@ import (
 const (
 	metaDir      = ".stepahead"
 	topologyFile = ".stepahead/store.json"
+	agentsDir    = ".stepahead/agents"
 	downDir      = ".stepahead/down"
 	replicaDir   = ".stepahead/replicas"
 	factorDir    = ".stepahead/replication"

@@ -89,6 +89,9 @@ def views(output: str | None) -> TorchViews | NumpyViews:
     """What makes the tensors: torch where it is installed, else numpy, unless `output` names one."""
     if output not in (None, "torch", "numpy"):
         raise OptionError(f'output={output!r}: must be "torch", "numpy" or None')
-    if output == "numpy" or (output is None and importlib.util.find_spec("torch") is None):
+    torch_is_here = importlib.util.find_spec("torch") is not None
+    if output == "torch" and not torch_is_here:
+        raise OptionError('output="torch": torch is not installed here: install it, or use output="numpy"')
+    if output == "numpy" or not torch_is_here:
         return NumpyViews()
     return TorchViews()

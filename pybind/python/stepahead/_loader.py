@@ -209,6 +209,11 @@ class DataLoader:
         """The steps of a whole epoch."""
         return int(self._info["steps_per_epoch"])
 
+    @property
+    def classes(self) -> list[str]:
+        """The names of the labels 0, 1, ...; empty for a dataset without classes."""
+        return list(self._info["classes"] or [])
+
     def __iter__(self) -> Iterator[Batch]:
         """The rest of the current epoch; after its last batch, the whole next one."""
         _binding.call("Begin", self._open_handle())

@@ -41,7 +41,7 @@ def history(loader: stepahead.DataLoader, steps: int) -> list[tuple[int, int, st
 
 def test_batches_are_channels_last_tensors(dataset: pathlib.Path) -> None:
     with open_loader(dataset) as loader:
-        assert len(loader) == STEPS
+        assert len(loader) == STEPS and loader.classes == list(CLASSES)
         batch = next(iter(loader))
     assert set(batch) == {"image", "label"}
     assert batch["image"].dtype == torch.uint8 and batch["image"].shape == (8, 3, 128, 128)
