@@ -45,6 +45,7 @@ build/wheel.stamp: $(SOURCES) | setup
 test: setup lint test-go test-python ## everything that CI runs
 
 test-go: build
+	@internal/setup/system.sh test
 	$(GO_TEST) ./...
 
 test-python: build wheel

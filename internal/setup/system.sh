@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Install the system packages that the build needs, if they are missing: the headers of
 # libjpeg-turbo, libpng and libwebp, and those of Python. Debian and Ubuntu; elsewhere it says
-# what to install. Quiet and quick when nothing is missing.
+# what to install. Quiet and quick when nothing is missing. With the argument `test` also what the tests
+# need: a compiler and an emulator for arm64, whose kernels are compared with the others.
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -28,6 +29,10 @@ has_header webp/decode.h || missing+=(libwebp-dev)
 headers=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
 [ -f "$headers/Python.h" ] || missing+=(python3-dev)
 "$python" -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+if [ "${1:-}" = test ]; then
+  command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+  command -v qemu-aarch64-static >/dev/null || missing+=(qemu-user-static)
+fi
 
 [ ${#missing[@]} -gt 0 ] || exit 0
 
