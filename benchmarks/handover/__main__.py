@@ -118,7 +118,7 @@ def measure(rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="stepahead-handover-") as folder:
         dataset = pack(pathlib.Path(folder), pictures=4 * BATCH)
         with stepahead.DataLoader(
-            dataset, global_batch=BATCH, transform=plan, rank=0, world_size=1, prefetch=AHEAD
+            dataset, global_batch=BATCH, transform=plan, rank=0, world_size=1, prefetch=AHEAD, workers=1
         ) as loader:
             ours, worker = Ours(loader), torch_rounds()
             ways: dict[str, Callable[[], list[float]]] = {
