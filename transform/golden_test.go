@@ -187,7 +187,7 @@ func python(t *testing.T, probe string) string {
 			return p
 		}
 	}
-	t.Skipf("SKIPPED: no Python interpreter here runs %q; run make setup", probe)
+	testdata.Missing(t, "a Python interpreter that runs %q: run make setup", probe)
 	return ""
 }
 

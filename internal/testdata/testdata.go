@@ -20,12 +20,12 @@ func Path(t testing.TB, name string) string {
 	t.Helper()
 	root := os.Getenv(Env)
 	if root == "" {
-		missing(t, Env+" is not set")
+		Missing(t, "real test data: %s is not set: set it to the folder that holds them", Env)
 		return ""
 	}
 	path := filepath.Join(root, filepath.FromSlash(name))
 	if _, err := os.Stat(path); err != nil {
-		missing(t, err.Error())
+		Missing(t, "real test data: %v: set %s to the folder that holds them", err, Env)
 	}
 	return path
 }
@@ -48,10 +48,12 @@ func Soak(t testing.TB) {
 	}
 }
 
-func missing(t testing.TB, why string) {
+// Missing skips the test because something that it needs is not on this machine, and says what. In CI,
+// where CI is "true", it fails it: what CI needs, the set-up installs.
+func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("real test data is missing and CI=true: %s: set %s to the folder that holds it", why, Env)
+		t.Fatalf("missing, and CI=true: "+format, args...)
 	}
-	t.Skipf("SKIPPED, real test data is missing: %s: set %s to the folder that holds it", why, Env)
+	t.Skipf("SKIPPED, missing: "+format, args...)
 }

@@ -155,7 +155,7 @@ func python(t *testing.T) string {
 	}
 	out, err := exec.Command(exe, "-c", "import PIL; print(PIL.__version__, end='')").CombinedOutput()
 	if err != nil || string(out) != pillowVersion {
-		t.Skipf("SKIPPED, no Pillow %s to compare with: %s: %v %s (set STEPAHEAD_PYTHON, or run `make setup`)", pillowVersion, exe, err, out)
+		testdata.Missing(t, "Pillow %s to compare with: %s: %v %s (set STEPAHEAD_PYTHON, or run `make setup`)", pillowVersion, exe, err, out)
 	}
 	return exe
 }
