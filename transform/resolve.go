@@ -10,20 +10,74 @@ type Box struct {
 // StepKind says what a [Step] does.
 type StepKind string
 
-// The kinds of [Step].
+// The kinds of [Step]. Pixels are 8-bit RGB throughout.
 const (
-	StepCrop   StepKind = "crop"   // take Box; pixels outside the input are zero
-	StepResize StepKind = "resize" // scale to Width x Height with Pillow's bilinear, passes in the order of Version
-	StepFlip   StepKind = "flip"   // mirror left and right
+	StepCrop         StepKind = "crop"          // take Box; what lies outside the input is made by Pad and Fill
+	StepResize       StepKind = "resize"        // scale to Width x Height by Filter, passes in the order of Version
+	StepFlip         StepKind = "flip"          // mirror left and right
+	StepFlipVertical StepKind = "flip-vertical" // mirror top and bottom
+	StepBlur         StepKind = "blur"          // Gaussian of Blur, borders reflected without repeating the edge
+	StepAffine       StepKind = "affine"        // pixel (x, y) is taken from Matrix * (x, y) by Filter; outside it is Fill
+	StepErase        StepKind = "erase"         // Box, inside the input, becomes Fill, or noise drawn from Key if Noise
+	StepGrayscale    StepKind = "grayscale"     // all channels become Pillow's luma
+	StepBrightness   StepKind = "brightness"    // by Factor; this and the next three as Pillow's ImageEnhance
+	StepContrast     StepKind = "contrast"
+	StepSaturation   StepKind = "saturation"
+	StepSharpness    StepKind = "sharpness"
+	StepHue          StepKind = "hue"          // Level is added to Pillow's 8-bit hue, modulo 256
+	StepInvert       StepKind = "invert"       // this and the next four as Pillow's ImageOps
+	StepPosterize    StepKind = "posterize"    // Level bits are kept
+	StepSolarize     StepKind = "solarize"     // values >= Level are inverted
+	StepAutoContrast StepKind = "autocontrast" // per channel
+	StepEqualize     StepKind = "equalize"     // per channel
 )
 
-// Step is one pixel operation with every parameter known. Width and Height are its output's size.
+// Filter is a resampling filter, by torchvision's name.
+type Filter string
+
+// The filters of a resize; an affine step knows Nearest and Bilinear.
+const (
+	Nearest   Filter = "nearest"
+	BoxFilter Filter = "box"
+	Bilinear  Filter = "bilinear"
+	Bicubic   Filter = "bicubic"
+	Lanczos   Filter = "lanczos"
+)
+
+// PadMode says what lies outside a picture that is cropped beyond its borders, by torchvision's name.
+type PadMode string
+
+// The padding modes. Reflect leaves the border pixel out, symmetric repeats it.
+const (
+	PadConstant  PadMode = "constant"
+	PadEdge      PadMode = "edge"
+	PadReflect   PadMode = "reflect"
+	PadSymmetric PadMode = "symmetric"
+)
+
+// Blur is a Gaussian window: odd numbers of taps, standard deviations in pixels.
+type Blur struct {
+	KernelX, KernelY int
+	SigmaX, SigmaY   float64
+}
+
+// Step is one pixel operation with every parameter known. Width and Height are its output's size; of the
+// other fields only those count that its kind names.
 type Step struct {
 	Kind          StepKind
 	Op            int // index of the operator it comes from, for messages
-	Box           Box // of a crop, in the step's input; may reach outside it
+	Box           Box // in the step's input; only a crop's may reach outside it
 	Width, Height int
 	Version       int // of a resize: 1 or 2
+	Filter        Filter
+	Pad           PadMode
+	Fill          [3]uint8
+	Factor        float64
+	Level         int
+	Matrix        [6]float64 // row by row: x = m0*x' + m1*y' + m2, y = m3*x' + m4*y' + m5; m2 and m5 for pixel corners, as Pillow's AFFINE
+	Blur          Blur
+	Noise         bool
+	Key           [16]byte
 }
 
 // Resolved is the agent half of a plan for one sample: decode, then Steps in order. Steps without an
@@ -92,7 +146,7 @@ func (r *resolver) crop(i int, b Box) {
 		return
 	}
 	r.w, r.h = b.W, b.H
-	r.steps = append(r.steps, Step{Kind: StepCrop, Op: i, Box: b, Width: b.W, Height: b.H})
+	r.steps = append(r.steps, Step{Kind: StepCrop, Op: i, Box: b, Width: b.W, Height: b.H, Pad: PadConstant})
 }
 
 func (r *resolver) resize(i, w, h, version int) {
@@ -100,7 +154,7 @@ func (r *resolver) resize(i, w, h, version int) {
 		return
 	}
 	r.w, r.h = w, h
-	r.steps = append(r.steps, Step{Kind: StepResize, Op: i, Width: w, Height: h, Version: version})
+	r.steps = append(r.steps, Step{Kind: StepResize, Op: i, Width: w, Height: h, Version: version, Filter: Bilinear})
 }
 
 func sizeDetail(w, h, short, long int) string {
