@@ -116,7 +116,7 @@ func BenchmarkVariants(b *testing.B) {
 		b.Run(v.String(), func(b *testing.B) {
 			out := make([]byte, 224*224*channels)
 			measure(b, func(_ int, s sample) {
-				steps := []transform.Step{{Kind: transform.StepCrop, Box: s.box}, {Kind: transform.StepResize, Width: 224, Height: 224, Version: 2}}
+				steps := []transform.Step{{Kind: transform.StepCrop, Box: s.box}, {Kind: transform.StepResize, Width: 224, Height: 224, Version: 2, Filter: transform.Bilinear}}
 				if _, err := runSteps(s.in, out, v, steps...); err != nil {
 					b.Fatal(err)
 				}
@@ -197,7 +197,7 @@ func runSteps(in, out []byte, v variant, steps ...transform.Step) (transform.Ten
 // BenchmarkTables computes the coefficients of both axes.
 func BenchmarkTables(b *testing.B) {
 	s := newStage(340, 330)
-	if err := s.scale(transform.Step{Width: 224, Height: 224, Version: 2}); err != nil {
+	if err := s.scale(transform.Step{Width: 224, Height: 224, Version: 2, Filter: transform.Bilinear}); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {

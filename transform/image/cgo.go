@@ -75,7 +75,7 @@ func (p *picture) close() {
 func (p *picture) run(s *stage, v variant, lim Limits, out []byte) error {
 	t := s.tables()
 	c := C.sa_stage{
-		box:              box(t.source),
+		box:              cBox(t.source),
 		horizontal_count: C.int32_t(t.horizontal.count), horizontal_stride: C.int32_t(t.horizontal.stride),
 		vertical_count: C.int32_t(t.vertical.count), vertical_stride: C.int32_t(t.vertical.stride),
 		vertical_first: cBool(s.verticalFirst()),
@@ -97,7 +97,7 @@ func (p *picture) run(s *stage, v variant, lim Limits, out []byte) error {
 
 func bytePointer(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.SliceData(b)) }
 
-func box(b transform.Box) C.sa_box {
+func cBox(b transform.Box) C.sa_box {
 	return C.sa_box{C.int32_t(b.X), C.int32_t(b.Y), C.int32_t(b.W), C.int32_t(b.H)}
 }
 

@@ -1,6 +1,10 @@
 package image
 
-import "math"
+import (
+	"math"
+
+	"github.com/stepahead-io/stepahead/transform"
+)
 
 // kernel is a resampling filter: its half width, and its value at a distance.
 type kernel struct {
@@ -8,8 +12,30 @@ type kernel struct {
 	at      func(x float64) float64
 }
 
+// kernelOf returns the kernel of a resize.
+func kernelOf(f transform.Filter) (kernel, bool) {
+	switch f {
+	case transform.BoxFilter:
+		return box(), true
+	case transform.Bilinear:
+		return bilinear(), true
+	case transform.Bicubic:
+		return bicubic(), true
+	}
+	return kernel{}, false
+}
+
 // Every product below that meets a sum is converted, which forbids the compiler to fuse the two and
 // so keeps coefficients equal on all processors.
+
+func box() kernel {
+	return kernel{0.5, func(x float64) float64 {
+		if x > -0.5 && x <= 0.5 {
+			return 1
+		}
+		return 0
+	}}
+}
 
 func bilinear() kernel {
 	return kernel{1, func(x float64) float64 {
@@ -20,8 +46,7 @@ func bilinear() kernel {
 	}}
 }
 
-// bicubic is Catmull and Rom's, a = -1/2. No plan offers it yet; it keeps the kernels honest about
-// negative weights.
+// bicubic is Catmull and Rom's, a = -1/2.
 func bicubic() kernel {
 	const a = -0.5
 	return kernel{2, func(x float64) float64 {

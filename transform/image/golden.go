@@ -68,7 +68,7 @@ func (j job) hashResized(h hash.Hash, version int) {
 	}
 	for _, size := range [][2]int{{32, 32}, {61, 20}, {17, 149}, {224, 224}, {60, 300}, {1, 1}} {
 		s := newStage(width, height)
-		err := s.scale(transform.Step{Width: size[0], Height: size[1], Version: version})
+		err := s.scale(transform.Step{Width: size[0], Height: size[1], Version: version, Filter: transform.Bilinear})
 		out := make([]byte, s.bytes())
 		if err == nil {
 			err = j.resizePixels(in, s, out)

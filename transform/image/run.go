@@ -11,9 +11,9 @@ const (
 	maxSide  = 1 << 28 // of any picture: positions in bytes must fit 32 bits
 )
 
-// Run executes the agent half of a plan on one encoded image: it decodes in, applies the geometric
-// operators with the parameters that key draws, and writes uint8 pixels, height x width x channels,
-// to the front of out. It returns the shape of what it wrote.
+// Run executes the agent half of a plan on one encoded image: it decodes in, applies the operators
+// with the parameters that key draws, and writes uint8 pixels, height x width x channels, to the front
+// of out. It returns the shape of what it wrote.
 //
 // in and out belong to the caller, must not overlap and are not kept. in may be any bytes at all: an
 // error about them, an out that is too small included, is a [*transform.Error] that is the same
@@ -23,13 +23,18 @@ func Run(plan *transform.Plan, key transform.Key, in, out []byte, lim Limits) (t
 		return transform.TensorSpec{}, err
 	}
 	j := job{lim: lim.withDefaults(), variant: bestVariant()}
-	return j.run(in, out, func(width, height int) (transform.Resolved, error) {
+	return j.run(in, out, resolver(plan, key))
+}
+
+// resolver asks the plan for the steps of one sample, once the size of its picture is known.
+func resolver(plan *transform.Plan, key transform.Key) func(width, height int) (transform.Resolved, error) {
+	return func(width, height int) (transform.Resolved, error) {
 		r, err := plan.Resolve(width, height, key)
 		if err == nil {
 			err = offered(r.Decode)
 		}
 		return r, err
-	})
+	}
 }
 
 // offered refuses what a plan may come to ask of a decoder before the decoders here can do it.
@@ -52,28 +57,21 @@ func (j job) run(in, out []byte, resolve func(width, height int) (transform.Reso
 	if err != nil {
 		return transform.TensorSpec{}, err
 	}
-	defer func() { p.close() }()
+	defer p.close()
 	r, err := resolve(p.width, p.height)
 	if err != nil {
 		return transform.TensorSpec{}, err
 	}
-	stages, err := stagesOf(p.width, p.height, r.Steps)
-	if err == nil {
-		err = j.check(stages, int64(len(out)))
-	}
+	w, err := j.arrange(p.width, p.height, r, out)
 	if err != nil {
 		return transform.TensorSpec{}, err
 	}
-	for _, s := range stages[:len(stages)-1] {
-		if p, err = j.between(p, s); err != nil {
-			return transform.TensorSpec{}, err
-		}
-	}
-	last := stages[len(stages)-1]
-	if err := p.run(last, j.variant, j.lim, out[:last.bytes()]); err != nil {
+	first := w.parts[0]
+	pixels := w.memory.take(first.bytes())
+	if err := p.run(first.stage, j.variant, j.lim, pixels); err != nil {
 		return transform.TensorSpec{}, err
 	}
-	return transform.TensorSpec{Dtype: transform.Uint8, Shape: []int{last.outH, last.outW, channels}}, nil
+	return j.finish(w, pixels)
 }
 
 // open reads the header and refuses what is too large, before any memory is taken for pixels.
@@ -96,16 +94,52 @@ func (j job) open(in []byte) (*picture, error) {
 	return p, nil
 }
 
-// check refuses results, intermediate ones too, that are larger than the limits or than the caller's room.
-func (j job) check(stages []*stage, room int64) error {
-	for i, s := range stages {
+// work is what is to be done to one picture, and the memory for it.
+type work struct {
+	parts    []part // the first is a stage: it decodes
+	channels int    // of the result: 3, or 1 where all three are equal
+	out      []byte // the caller's room
+	memory   buffers
+}
+
+// arrange decides how steps are executed and refuses what would break a limit, before memory is taken.
+func (j job) arrange(width, height int, r transform.Resolved, out []byte) (*work, error) {
+	parts, err := partsOf(width, height, r.Steps)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{parts: parts, channels: channels, out: out}
+	if shape := r.Output.Shape; len(shape) == 3 {
+		w.channels = shape[2]
+	}
+	if err := j.check(w); err != nil {
+		return nil, err
+	}
+	w.memory.out = out[:w.result()]
+	return w, nil
+}
+
+// result returns the bytes of the finished tensor.
+func (w *work) result() int64 {
+	return w.parts[len(w.parts)-1].bytes() / channels * int64(w.channels)
+}
+
+// check refuses pictures, intermediate ones too, that are larger than the limits or than the caller's room.
+func (j job) check(w *work) error {
+	for i, p := range w.parts {
+		width, height := p.size()
+		last := i == len(w.parts)-1
 		switch {
-		case max(s.w, s.h, s.outW, s.outH) > maxSide || s.bytes() > j.lim.MaxOutput:
-			return tooLarge("a picture of %d x %d pixels, the limit is %d bytes", s.outW, s.outH, j.lim.MaxOutput)
-		case s.tableBytes() > j.lim.MaxMemory:
-			return tooLarge("resizing to %d x %d needs %d bytes, the memory limit is %d", s.w, s.h, s.tableBytes(), j.lim.MaxMemory)
-		case i == len(stages)-1 && s.bytes() > room:
-			return tooLarge("the result has %d bytes, there is room for %d", s.bytes(), room)
+		case max(width, height) > maxSide || p.bytes() > j.lim.MaxOutput:
+			return tooLarge("a picture of %d x %d pixels, the limit is %d bytes", width, height, j.lim.MaxOutput)
+		case !last && p.bytes()/channels > j.lim.MaxPixels:
+			return tooLarge("a picture of %d x %d pixels on the way, the limit is %d", width, height, j.lim.MaxPixels)
+		case p.stage != nil && max(p.stage.w, p.stage.h) > maxSide:
+			return tooLarge("resizing to %d x %d pixels, sides must be up to %d", p.stage.w, p.stage.h, maxSide)
+		case p.stage != nil && p.stage.tableBytes() > j.lim.MaxMemory:
+			return tooLarge("resizing to %d x %d needs %d bytes, the memory limit is %d", p.stage.w, p.stage.h, p.stage.tableBytes(), j.lim.MaxMemory)
+		case last && w.result() > int64(len(w.out)):
+			return tooLarge("the result has %d bytes, there is room for %d", w.result(), len(w.out))
 		}
 	}
 	return nil
@@ -115,16 +149,36 @@ func tooLarge(detail string, args ...any) error {
 	return &transform.Error{Kind: transform.KindLimit, Op: "image.Run", Detail: fmt.Sprintf(detail, args...)}
 }
 
-// between runs a stage whose result is the picture of the next one.
-func (j job) between(p *picture, s *stage) (*picture, error) {
-	defer p.close()
-	pixels := make([]byte, s.bytes())
-	if err := p.run(s, j.variant, j.lim, pixels); err != nil {
-		return p, err
+// finish does everything after the first stage, which made pixels, and leaves the result at the front of out.
+func (j job) finish(w *work, pixels []byte) (transform.TensorSpec, error) {
+	width, height := w.parts[0].size()
+	for _, p := range w.parts[1:] {
+		var err error
+		if pixels, err = j.then(p, pixels, width, height, &w.memory); err != nil {
+			return transform.TensorSpec{}, err
+		}
+		width, height = p.size()
 	}
-	next, err := openPixels(pixels, s.outW, s.outH)
+	if w.channels == channels {
+		copy(w.memory.out, pixels) // most often onto itself
+	} else {
+		for i := range w.memory.out {
+			w.memory.out[i] = pixels[channels*i]
+		}
+	}
+	return transform.TensorSpec{Dtype: transform.Uint8, Shape: []int{height, width, w.channels}}, nil
+}
+
+// then applies one part to finished pixels and returns the pixels after it.
+func (j job) then(p part, pixels []byte, width, height int, memory *buffers) ([]byte, error) {
+	if p.stage == nil {
+		return nil, bad(p.step, "unknown step %q", p.step.Kind)
+	}
+	out := memory.take(p.bytes())
+	pic, err := openPixels(pixels, width, height)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
-	return next, nil
+	defer pic.close()
+	return out, pic.run(p.stage, j.variant, j.lim, out)
 }

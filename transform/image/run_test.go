@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestExtremeShapes(t *testing.T) {
 	} {
 		in := pixels{noise(uint32(c.w), c.w*c.h*channels), c.w, c.h}
 		for version := 1; version <= 2; version++ {
-			step := transform.Step{Kind: transform.StepResize, Width: c.toW, Height: c.toH, Version: version}
+			step := transform.Step{Kind: transform.StepResize, Width: c.toW, Height: c.toH, Version: version, Filter: transform.Bilinear}
 			want := in.apply(step)
 			for _, v := range variants() {
 				if got, err := stepsOnPixels(in, v, []transform.Step{step}); err != nil || !bytes.Equal(got.rgb, want.rgb) {
@@ -96,4 +97,35 @@ func TestRunOfARest(t *testing.T) {
 	if kindOf(err) != transform.KindPlan {
 		t.Errorf("%v, want kind plan", err)
 	}
+}
+
+// A plan whose result has one channel keeps the first of three equal ones; bytes behind the result are not touched.
+func TestOneChannel(t *testing.T) {
+	in := mustJPEG(t, 40, 30, encode.Options{Space: encode.Gray})
+	for _, steps := range [][]transform.Step{nil, {{Kind: transform.StepFlip}}, {{Kind: transform.StepFlip}, {Kind: transform.StepResize, Width: 7, Height: 9, Version: 2, Filter: transform.BoxFilter}}} {
+		three, err := stepsOnPixels(mustDecode(t, in), bestVariant(), steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := bytes.Repeat([]byte{0xEE}, three.w*three.h+9)
+		j := job{lim: Limits{}.withDefaults(), variant: bestVariant()}
+		spec, err := j.run(in, out, func(int, int) (transform.Resolved, error) {
+			return transform.Resolved{Steps: steps, Output: transform.TensorSpec{Shape: []int{three.h, three.w, 1}}}, nil
+		})
+		if err != nil || !slices.Equal(spec.Shape, []int{three.h, three.w, 1}) {
+			t.Fatalf("%+v, %v", spec, err)
+		}
+		if !bytes.Equal(grey(out[:three.w*three.h]), three.rgb) || !bytes.Equal(out[three.w*three.h:], bytes.Repeat([]byte{0xEE}, 9)) {
+			t.Errorf("%+v: not the first channel of the result, or more than it", steps)
+		}
+	}
+}
+
+func mustDecode(t *testing.T, in []byte) pixels {
+	t.Helper()
+	rgb, w, h, err := decodeAll(in, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pixels{rgb, w, h}
 }

@@ -1,8 +1,6 @@
 package image
 
 import (
-	"fmt"
-
 	"github.com/stepahead-io/stepahead/transform"
 )
 
@@ -26,25 +24,7 @@ func newStage(width, height int) *stage {
 	return &stage{crop: whole, w: width, h: height, kernel: bilinear(), window: whole, outW: width, outH: height}
 }
 
-// stagesOf packs steps into as few stages as possible.
-func stagesOf(width, height int, steps []transform.Step) ([]*stage, error) {
-	s := newStage(width, height)
-	stages := []*stage{s}
-	for _, step := range steps {
-		fits, err := s.add(step)
-		if err == nil && !fits {
-			s = newStage(s.outW, s.outH)
-			stages = append(stages, s)
-			_, err = s.add(step)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return stages, nil
-}
-
-// add puts a step at the end of the stage; false means that it needs a stage of its own.
+// add puts a step at the end of the stage; false means that the step needs a part of its own.
 func (s *stage) add(step transform.Step) (bool, error) {
 	switch step.Kind {
 	case transform.StepFlip:
@@ -55,33 +35,37 @@ func (s *stage) add(step transform.Step) (bool, error) {
 		if s.padded || s.mirror {
 			return false, nil
 		}
-		return true, s.cut(step)
+		return s.cut(step), nil
 	case transform.StepResize:
 		if s.resized || s.padded || s.mirror {
 			return false, nil
 		}
 		return true, s.scale(step)
 	}
-	return false, bad(step, "unknown step %q", step.Kind)
+	return false, nil
 }
 
-func (s *stage) cut(step transform.Step) error {
+// cut takes a box, and refuses one that C cannot: what lies outside the picture becomes black, and something
+// must lie inside.
+func (s *stage) cut(step transform.Step) bool {
 	b := step.Box
 	x0, y0 := max(b.X, 0), max(b.Y, 0)
 	x1, y1 := min(b.X+b.W, s.window.W), min(b.Y+b.H, s.window.H)
-	if x0 >= x1 || y0 >= y1 {
-		return bad(step, "box %+v lies outside the %d x %d picture", b, s.window.W, s.window.H)
+	inside := b.W == x1-x0 && b.H == y1-y0
+	black := step.Pad == transform.PadConstant && step.Fill == [3]uint8{}
+	if x0 >= x1 || y0 >= y1 || !inside && !black {
+		return false
 	}
 	s.outW, s.outH, s.atX, s.atY = b.W, b.H, x0-b.X, y0-b.Y
-	s.padded = b.W != x1-x0 || b.H != y1-y0
+	s.padded = !inside
 	if s.resized {
 		s.window = transform.Box{X: s.window.X + x0, Y: s.window.Y + y0, W: x1 - x0, H: y1 - y0}
-		return nil
+		return true
 	}
 	s.crop = transform.Box{X: s.crop.X + x0, Y: s.crop.Y + y0, W: x1 - x0, H: y1 - y0}
 	s.window = transform.Box{W: s.crop.W, H: s.crop.H}
 	s.w, s.h = s.crop.W, s.crop.H
-	return nil
+	return true
 }
 
 func (s *stage) scale(step transform.Step) error {
@@ -91,14 +75,14 @@ func (s *stage) scale(step transform.Step) error {
 	if step.Version != 1 && step.Version != 2 {
 		return bad(step, "order of passes %d: use 1 or 2", step.Version)
 	}
+	var ok bool
+	if s.kernel, ok = kernelOf(step.Filter); !ok {
+		return bad(step, "resize with an unknown filter %q", step.Filter)
+	}
 	s.resized, s.version, s.w, s.h = true, step.Version, step.Width, step.Height
 	s.window = transform.Box{W: s.w, H: s.h}
 	s.outW, s.outH = s.w, s.h
 	return nil
-}
-
-func bad(step transform.Step, detail string, args ...any) error {
-	return &transform.Error{Kind: transform.KindPlan, Op: fmt.Sprintf("op %d", step.Op), Detail: fmt.Sprintf(detail, args...)}
 }
 
 // bytes returns the size of the stage's result.

@@ -30,15 +30,14 @@ type pixels struct {
 
 // The reference: one step after the other, the plainest way.
 
-func (p pixels) apply(s transform.Step) pixels { return p.applyWith(bilinear(), s) }
-
-func (p pixels) applyWith(k kernel, s transform.Step) pixels {
+func (p pixels) apply(s transform.Step) pixels {
 	switch s.Kind {
 	case transform.StepCrop:
 		return p.cropped(s.Box)
 	case transform.StepFlip:
 		return p.flipped()
 	}
+	k, _ := kernelOf(s.Filter)
 	down := p.h - s.Height
 	if s.Version == 2 && down > 0 && down > 2*(p.w-s.Width) {
 		return p.tall(k, s.Height).wide(k, s.Width)
@@ -105,11 +104,13 @@ func weigh(k kernel, n, m, o int, value func(i int) byte) byte {
 	return byte(max(0, min(255, sum>>22)))
 }
 
+var filters = []transform.Filter{transform.BoxFilter, transform.Bilinear, transform.Bicubic}
+
 func drawSteps(t *rapid.T, w, h, most int) []transform.Step {
 	side := rapid.IntRange(1, most)
 	var steps []transform.Step
 	for range rapid.IntRange(0, 5).Draw(t, "steps") {
-		s := transform.Step{Op: len(steps)}
+		s := transform.Step{Op: len(steps), Pad: transform.PadConstant, Filter: rapid.SampledFrom(filters).Draw(t, "filter")}
 		s.Kind = rapid.SampledFrom([]transform.StepKind{transform.StepCrop, transform.StepResize, transform.StepFlip}).Draw(t, "kind")
 		switch s.Kind {
 		case transform.StepCrop:
@@ -128,31 +129,26 @@ func drawSteps(t *rapid.T, w, h, most int) []transform.Step {
 
 // stepsOnPixels runs steps as Run does, on a finished picture.
 func stepsOnPixels(p pixels, v variant, steps []transform.Step) (pixels, error) {
-	return stepsOnPixelsWith(bilinear(), p, v, steps)
-}
-
-func stepsOnPixelsWith(k kernel, p pixels, v variant, steps []transform.Step) (pixels, error) {
-	stages, err := stagesOf(p.w, p.h, steps)
+	j := job{lim: Limits{}.withDefaults(), variant: v}
+	whole := transform.Resolved{Steps: steps}
+	parts, err := partsOf(p.w, p.h, steps)
 	if err != nil {
 		return pixels{}, err
 	}
-	for _, s := range stages {
-		s.kernel = k
-		pic, err := openPixels(p.rgb, p.w, p.h)
-		if err != nil {
-			return pixels{}, err
-		}
-		p = blank(s.outW, s.outH)
-		for i := range p.rgb {
-			p.rgb[i] = 0xA5 // whatever is not written shows
-		}
-		err = pic.run(s, v, Limits{}.withDefaults(), p.rgb)
-		pic.close()
-		if err != nil {
-			return pixels{}, err
-		}
+	w, h := parts[len(parts)-1].size()
+	out := blank(w, h)
+	for i := range out.rgb {
+		out.rgb[i] = 0xA5 // whatever is not written shows
 	}
-	return p, nil
+	work, err := j.arrange(p.w, p.h, whole, out.rgb)
+	if err != nil {
+		return pixels{}, err
+	}
+	first, err := j.then(work.parts[0], p.rgb, p.w, p.h, &work.memory)
+	if err == nil {
+		_, err = j.finish(work, first)
+	}
+	return out, err
 }
 
 func TestStepsEqualTheReferenceInEveryVariant(t *testing.T) {
@@ -165,13 +161,12 @@ func TestStepsEqualTheReferenceInEveryVariant(t *testing.T) {
 			}
 		}
 		steps := drawSteps(t, w, h, 70)
-		k := rapid.SampledFrom([]kernel{bilinear(), bicubic()}).Draw(t, "kernel")
 		want := in
 		for _, s := range steps {
-			want = want.applyWith(k, s)
+			want = want.apply(s)
 		}
 		for _, v := range variants() {
-			got, err := stepsOnPixelsWith(k, in, v, steps)
+			got, err := stepsOnPixels(in, v, steps)
 			if err != nil {
 				t.Fatalf("%v: %+v: %v", v, steps, err)
 			}

@@ -1,6 +1,6 @@
 """What Pillow makes of pictures: the independent reference of the tests beside this folder.
 
-With --golden it writes golden.json: cases and the SHA-256 of what Pillow makes of them. Without, it
+With --golden it writes pillow.json: cases and the SHA-256 of what Pillow makes of them. Without, it
 reads cases (a JSON list) and writes their digests (a JSON list).
 
 A case is {"seed", "width", "height", "steps"} or {"file", "steps"}. Pixels of a seed are SHA-256 over
@@ -19,6 +19,14 @@ import PIL
 from PIL import Image
 
 Case = dict[str, Any]
+
+FILTERS = {
+    "nearest": Image.Resampling.NEAREST,
+    "box": Image.Resampling.BOX,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
 
 
 def noise(seed: int, n: int) -> bytes:
@@ -41,8 +49,8 @@ def apply(im: Image.Image, step: Case) -> Image.Image:
         return im.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     size = (step["width"], step["height"])
     if step["version"] == 1:
-        im = im.resize((size[0], im.height), Image.Resampling.BILINEAR)
-    return im.resize(size, Image.Resampling.BILINEAR)
+        im = im.resize((size[0], im.height), FILTERS[step["filter"]])
+    return im.resize(size, FILTERS[step["filter"]])
 
 
 def digest(case: Case) -> str:
@@ -69,7 +77,7 @@ def cases() -> list[Case]:
     shapes += [(rng.randint(1, 40), rng.randint(200, 400), rng.randint(1, 40), rng.randint(1, 60)) for _ in range(12)]
     for i, (w, h, to_w, to_h) in enumerate(shapes):
         for version in (1, 2):
-            steps = [{"kind": "resize", "width": to_w, "height": to_h, "version": version}]
+            steps = [{"kind": "resize", "width": to_w, "height": to_h, "version": version, "filter": "bilinear"}]
             if i % 3 == 1:
                 x, y = rng.randrange(w), rng.randrange(h)
                 steps.insert(0, {"kind": "crop", "box": [x, y, rng.randint(1, w - x), rng.randint(1, h - y)]})
