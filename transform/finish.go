@@ -6,73 +6,6 @@ import (
 	"math"
 )
 
-// tailOp is an operator that only changes values, one by one.
-type tailOp interface {
-	Op
-	// settle fills in what depends on the dtype that arrives, and returns the dtype that leaves.
-	settle(where string, in Dtype) (Op, Dtype, error)
-	// value computes one element of channel c; x is exact in dtype in.
-	value(x float32, in Dtype, c int) float32
-}
-
-func (o Normalize) settle(where string, in Dtype) (Op, Dtype, error) {
-	if in != Uint8 {
-		if o.Scale != "" && o.Scale != "none" {
-			return o, in, planError(where, "scale: %q, but the values are %s already; leave it out", o.Scale, in)
-		}
-		o.Scale = "none"
-		return o, in, nil
-	}
-	if o.Scale == "" {
-		o.Scale = "divide"
-	}
-	return o, Float32, nil
-}
-
-// value rounds each step on its own: the conversions keep compilers from fusing them.
-func (o Normalize) value(x float32, in Dtype, c int) float32 {
-	if in == Uint8 {
-		in = Float32
-		switch o.Scale {
-		case "divide":
-			x = float32(x / 255)
-		case "multiply":
-			x = float32(x * byteScale)
-		}
-	}
-	mean := round(float32(o.Mean[c%len(o.Mean)]), in)
-	std := round(float32(o.Std[c%len(o.Std)]), in)
-	return round(round(x-mean, in)/std, in)
-}
-
-// byteScale is the float32 nearest to 1/255, by which ToDtype(scale=True) multiplies.
-const byteScale float32 = 1. / 255
-
-func (o ToDtype) settle(where string, in Dtype) (Op, Dtype, error) {
-	if o.Dtype == Uint8 && in != Uint8 {
-		return o, in, planError(where, "dtype: %s back to uint8 is not offered", in)
-	}
-	return o, o.Dtype, nil
-}
-
-func (o ToDtype) value(x float32, in Dtype, _ int) float32 {
-	if o.Scale && in == Uint8 && o.Dtype != Uint8 {
-		x = float32(x * byteScale)
-	}
-	return round(x, o.Dtype)
-}
-
-// round returns the value of dtype d nearest to x, ties to even.
-func round(x float32, d Dtype) float32 {
-	switch d {
-	case Float16:
-		return fromHalf(toHalf(x))
-	case BFloat16:
-		return math.Float32frombits(uint32(toBFloat(x)) << 16)
-	}
-	return x
-}
-
 // Finisher applies a plan's tail to uint8 pixels by table, at the consumer. It is immutable and safe
 // for concurrent use.
 type Finisher struct {
@@ -90,20 +23,24 @@ func NewFinisher(rest *Plan, channels int) (*Finisher, error) {
 	if channels < 1 || channels > 4 {
 		return nil, planError("NewFinisher", "%d channels; 1 to 4 are possible", channels)
 	}
-	f := &Finisher{dtype: rest.dtype(), channels: channels, table: make([]uint32, 256*channels)}
-	for i := range f.table {
-		x, dtype := float32(i%256), Uint8
-		for j, op := range rest.ops {
-			if n, ok := op.(Normalize); ok && len(n.Mean) > 1 && len(n.Mean) != channels {
-				return nil, planError(place(j, op), "%d means for %d channels", len(n.Mean), channels)
-			}
-			t := op.(tailOp)
-			x = t.value(x, dtype, i/256)
-			_, dtype, _ = t.settle("", dtype)
+	f := &Finisher{dtype: rest.dtype, channels: channels, table: make([]uint32, 256*channels)}
+	for j, op := range rest.ops {
+		if _, _, err := op.(tailOp).settle(place(rest.first+j, op), rest.arrives[j], channels); err != nil {
+			return nil, err
 		}
-		f.table[i] = elementBits(x, dtype)
+	}
+	for i := range f.table {
+		f.table[i] = elementBits(rest.carry(float32(i%256), i/256, 0), f.dtype)
 	}
 	return f, nil
+}
+
+// carry takes an element of channel c through the operators of a tail from index on.
+func (p *Plan) carry(x float32, c, from int) float32 {
+	for i := from; i < len(p.ops); i++ {
+		x = p.ops[i].(tailOp).value(x, p.arrives[i], c)
+	}
+	return x
 }
 
 func elementBits(x float32, d Dtype) uint32 {

@@ -105,7 +105,7 @@ func TestFinisherRefusesWhatDoesNotFit(t *testing.T) {
 		plan     *Plan
 		channels int
 		says     string
-	}{{whole, 3, "Cut"}, {rest, 0, "0 channels"}, {rest, 5, "5 channels"}, {rest, 4, "3 means for 4 channels"}} {
+	}{{whole, 3, "Cut"}, {rest, 0, "0 channels"}, {rest, 5, "5 channels"}, {rest, 4, "3 numbers for 4 channels"}} {
 		if _, err := NewFinisher(c.plan, c.channels); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v does not say %q", err, c.says)
 		}

@@ -5,8 +5,8 @@ import "math"
 // geometryIdentity names torchvision's rules for sizes and boxes, as below.
 const geometryIdentity = "geometry/torchvision@1"
 
-// channels of every decoded image: mode RGB is the only one.
-const channels = 3
+// colours is the number of channels of every decoded image: mode RGB is the only one.
+const colours = 3
 
 // size returns the output of a Resize for an input of w x h.
 func (o Resize) size(w, h int) (int, int, error) {

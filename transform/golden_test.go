@@ -110,7 +110,7 @@ func TestCropsAndFlipsEqualTheReference(t *testing.T) {
 	var g drawsFile
 	readGolden(t, "draws.json", &g)
 	for _, c := range g.Crops {
-		op := RandomResizedCrop{Height: 224, Width: 224, Scale: c.Scale, Ratio: c.Ratio, Version: 2}
+		op := RandomResizedCrop{Height: 224, Width: 224, Scale: c.Scale, Ratio: c.Ratio}
 		for sample, want := range c.Boxes {
 			key := Key{Seed: 7, Epoch: 1, Sample: uint64(sample)}
 			b := op.draw(c.Width, c.Height, newStream(key.Op(1)))

@@ -149,12 +149,12 @@ func (p *params) sizes(key string) []int {
 	return got
 }
 
-// floats reads a required list of n numbers, or of one that holds for all channels.
-func (p *params) floats(key string, n int) []float64 {
+// floats reads a required list of numbers: one that holds for all channels, or one a channel.
+func (p *params) floats(key string) []float64 {
 	v, given := p.take(key)
 	list, ok := v.([]any)
-	if !given || !ok || (len(list) != 1 && len(list) != n) {
-		p.fail(key, "%v is not a list of %d numbers, or of one", show(v), n)
+	if !given || !ok || (len(list) != 1 && len(list) != colours) {
+		p.fail(key, "%v is not a list of %d numbers, or of one", show(v), colours)
 		return nil
 	}
 	got := make([]float64, len(list))

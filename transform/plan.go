@@ -13,30 +13,37 @@ import (
 // form while it has its default, so that digests of older plans stay.
 const planFormat = 1
 
-// Plan is a validated list of operators: DecodeImage, then geometric operators, then Normalize and
-// ToDtype. It is immutable and safe for concurrent use.
+// Plan is a validated list of operators: DecodeImage, then operators on pixels, then Normalize, ToDtype and
+// what may follow them. It is immutable and safe for concurrent use.
 type Plan struct {
 	ops       []Op
-	cut       int // ops[:cut] is the agent half
+	cut       int     // ops[:cut] is the agent half, each a pixelOp; the others are tailOps
+	first     int     // index of ops[0] in the whole plan
+	pixels    shape   // what the agent half gives
+	arrives   []Dtype // what arrives at each operator
+	dtype     Dtype   // what the last one gives
 	canonical []byte
 	digest    [32]byte
 	agent     *Plan // the halves of Cut
 	rest      *Plan
 }
 
-// seal makes a Plan and everything that follows from its operators.
-func seal(ops []Op, cut int) *Plan {
-	c := canonical(ops)
-	p := &Plan{ops: ops, cut: cut, canonical: c, digest: sha256.Sum256(c)}
-	switch {
-	case len(ops) == 0:
+// seal makes whole, which has everything but what follows from its operators, a Plan.
+func seal(whole Plan) *Plan {
+	p := &whole
+	p.canonical = canonical(p.ops)
+	p.digest = sha256.Sum256(p.canonical)
+	switch p.cut {
+	case len(p.ops):
 		p.agent, p.rest = p, p
-	case cut == 0:
-		p.agent, p.rest = seal(nil, 0), p
-	case cut == len(ops):
-		p.agent, p.rest = p, seal(nil, 0)
+		if p.cut > 0 {
+			p.rest = seal(Plan{first: p.cut, pixels: p.pixels, dtype: Uint8})
+		}
+	case 0:
+		p.agent, p.rest = seal(Plan{dtype: Uint8}), p
 	default:
-		p.agent, p.rest = seal(ops[:cut:cut], cut), seal(ops[cut:], 0)
+		p.agent = seal(Plan{ops: p.ops[:p.cut:p.cut], cut: p.cut, pixels: p.pixels, arrives: p.arrives[:p.cut:p.cut], dtype: Uint8})
+		p.rest = seal(Plan{ops: p.ops[p.cut:], first: p.cut, pixels: p.pixels, arrives: p.arrives[p.cut:], dtype: p.dtype})
 	}
 	return p
 }
@@ -98,26 +105,30 @@ func readEntry(i int, v any) (Op, error) {
 
 // assemble checks the order of the operators and settles what depends on their neighbours.
 func assemble(ops []Op) (*Plan, error) {
-	cut, dtype := 0, Uint8
+	p := Plan{ops: ops, arrives: make([]Dtype, len(ops)), dtype: Uint8}
 	for i, op := range ops {
+		p.arrives[i] = p.dtype
 		_, decodes := op.(DecodeImage)
 		if decodes != (i == 0) {
 			return nil, planError(place(i, op), "a plan has one DecodeImage, and it is the first operator")
 		}
-		t, tail := op.(tailOp)
-		if !tail && cut != i {
-			return nil, planError(place(i, op), "geometric operators come before Normalize and ToDtype, which end a plan")
-		}
-		if !tail {
-			cut = i + 1
-			continue
-		}
 		var err error
-		if ops[i], dtype, err = t.settle(place(i, op), dtype); err != nil {
+		px, pixels := op.(pixelOp)
+		t, tail := op.(tailOp)
+		switch {
+		case pixels && p.cut == i:
+			p.pixels, err = px.shape(place(i, op), p.pixels)
+			p.cut = i + 1
+		case tail:
+			ops[i], p.dtype, err = t.settle(place(i, op), p.dtype, p.pixels.channels)
+		default:
+			err = planError(place(i, op), "operators on pixels come before Normalize and ToDtype, which end a plan")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	return seal(ops, cut), nil
+	return seal(p), nil
 }
 
 func place(i int, op Op) string { return fmt.Sprintf("ops[%d] %s", i, op.Name()) }
@@ -157,27 +168,10 @@ func (p *Plan) Cut() (agent, rest *Plan) { return p.agent, p.rest }
 
 // Fixed returns the plan's output when it does not depend on the input's size.
 func (p *Plan) Fixed() (TensorSpec, bool) {
-	var h, w int // 0: not known
-	for _, op := range p.ops[:p.cut] {
-		switch o := op.(type) {
-		case CenterCrop:
-			h, w = o.Height, o.Width
-		case RandomResizedCrop:
-			h, w = o.Height, o.Width
-		case Resize:
-			if len(o.Size) == 1 && w == 0 {
-				continue
-			}
-			var err error
-			if w, h, err = o.size(w, h); err != nil {
-				return TensorSpec{}, false
-			}
-		}
-	}
-	if w == 0 {
+	if p.cut == 0 || p.pixels.w == 0 {
 		return TensorSpec{}, false
 	}
-	return TensorSpec{Dtype: p.dtype(), Shape: []int{h, w, channels}}, true
+	return TensorSpec{Dtype: p.dtype, Shape: []int{p.pixels.h, p.pixels.w, p.pixels.channels}}, true
 }
 
 // Output returns the plan's output for one sample whose decoded image has the given size.
@@ -186,17 +180,8 @@ func (p *Plan) Output(width, height int, key Key) (TensorSpec, error) {
 	if err != nil {
 		return TensorSpec{}, err
 	}
-	r.Output.Dtype = p.dtype()
+	r.Output.Dtype = p.dtype
 	return r.Output, nil
-}
-
-// dtype returns the element type that the tail ends with.
-func (p *Plan) dtype() Dtype {
-	dtype := Uint8
-	for _, op := range p.ops[p.cut:] {
-		_, dtype, _ = op.(tailOp).settle("", dtype)
-	}
-	return dtype
 }
 
 // Identities returns, sorted, the versioned algorithms of the agent half: two places must share their
@@ -204,21 +189,8 @@ func (p *Plan) dtype() Dtype {
 func (p *Plan) Identities() []string {
 	var ids []string
 	for _, op := range p.ops[:p.cut] {
-		switch o := op.(type) {
-		case DecodeImage:
-			ids = append(ids, "jpeg/islow-fancy@1", "png/libpng@1")
-		case Resize:
-			ids = append(ids, geometryIdentity, resizeIdentity(o.Version))
-		case RandomResizedCrop:
-			ids = append(ids, geometryIdentity, drawIdentity, resizeIdentity(o.Version))
-		case CenterCrop:
-			ids = append(ids, geometryIdentity)
-		case RandomHorizontalFlip:
-			ids = append(ids, drawIdentity)
-		}
+		ids = append(ids, op.(pixelOp).identities()...)
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
-
-func resizeIdentity(version int) string { return "resize/pil-bilinear@" + strconv.Itoa(version) }

@@ -36,6 +36,11 @@ func TestCanonicalFormFillsInDefaults(t *testing.T) {
 			`{"op":"CenterCrop","size":[224,224]},{"dtype":"bfloat16","op":"ToDtype","scale":false}],"plan":1}`,
 		`{"op":"DecodeImage","mode":null},{"op":"RandomHorizontalFlip","p":-0.0},{"op":"Normalize","mean":[1e-7],"std":[1e21],"scale":null}`: `{"ops":[{"mode":"RGB","op":"DecodeImage","orientation":"stored"},` +
 			`{"op":"RandomHorizontalFlip","p":0},{"mean":[1e-7],"op":"Normalize","scale":"divide","std":[1e+21]}],"plan":1}`,
+		// What plans did not always have is left out while it has its default.
+		`{"op":"DecodeImage","orientation":"apply","jpeg":"exact","truncated":"raise"}`: `{"ops":[{"mode":"RGB","op":"DecodeImage","orientation":"apply"}],"plan":1}`,
+		`{"op":"DecodeImage","jpeg":"dct-scaled","truncated":"fill"},{"op":"Resize","size":9,"interpolation":"lanczos"}`: `{"ops":[` +
+			`{"jpeg":"dct-scaled","mode":"RGB","op":"DecodeImage","orientation":"stored","truncated":"fill"},` +
+			`{"antialias":true,"interpolation":"lanczos","max_size":null,"op":"Resize","size":9,"version":2}],"plan":1}`,
 	} {
 		p := mustParse(t, ops)
 		if got := string(p.Canonical()); got != want {
@@ -84,7 +89,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		decode + `,{"op":"\u0000\n"}`: "ops[1] no such operator",
 		decode + `,{"op":"Normalize","mean":[0],"std":[1]},{"op":"CenterCrop","size":2}`:                        "ops[2] CenterCrop before Normalize",
 		`{"op":"DecodeImage","mode":"L"}`:                                                                       "ops[0] DecodeImage mode RGB",
-		`{"op":"DecodeImage","orientation":"apply"}`:                                                            "orientation apply stored",
+		`{"op":"DecodeImage","orientation":"exif"}`:                                                             "ops[0] DecodeImage orientation exif stored, apply",
+		`{"op":"DecodeImage","jpeg":"fast"}`:                                                                    "ops[0] DecodeImage jpeg fast exact, dct-scaled",
+		`{"op":"DecodeImage","truncated":"pad"}`:                                                                "ops[0] DecodeImage truncated pad raise, fill",
 		`{"op":"DecodeImage","mode":"RGB","mode":"RGB"}`:                                                        `"mode" occurs twice`,
 		`{"op":"DecodeImage","Mode":"RGB"}`:                                                                     `unknown parameter "Mode"`,
 		decode + `,{"op":"Resize"}`:                                                                             "ops[1] Resize size missing",
@@ -212,6 +219,17 @@ func TestIdentities(t *testing.T) {
 	}
 	if got := mustParse(t, `{"op":"DecodeImage"},{"op":"Resize","size":9,"version":1},{"op":"Resize","size":8}`).Identities(); !slices.Contains(got, "resize/pil-bilinear@1") || !slices.Contains(got, "resize/pil-bilinear@2") {
 		t.Errorf("identities are %v", got)
+	}
+	for ops, want := range map[string]string{
+		`{"op":"DecodeImage","orientation":"apply"}`:                                          "exif/orientation@1 jpeg/islow-fancy@1 png/libpng@1",
+		`{"op":"DecodeImage","jpeg":"dct-scaled","truncated":"fill"}`:                         "jpeg/dct-scaled@1 png/libpng@1 truncated/pil-fill@1",
+		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"nearest","version":1}`: "geometry/torchvision@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-nearest@1",
+		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"lanczos","version":1}`: "geometry/torchvision@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-lanczos@1",
+		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"box"}`:                 "geometry/torchvision@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-box@2",
+	} {
+		if got := strings.Join(mustParse(t, ops).Identities(), " "); got != want {
+			t.Errorf("identities of %s are %s", ops, got)
+		}
 	}
 	for _, id := range []string{drawIdentity, geometryIdentity} {
 		if len(Golden()[id]) != 64 {

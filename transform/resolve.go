@@ -90,7 +90,7 @@ type Resolved struct {
 
 // Resolve draws the random parameters of one sample whose decoded image has the given size. It is a
 // pure function of the plan, the size and the key, equal to the bit on every architecture. The tail
-// (Normalize, ToDtype) plays no part. An error is an [*Error] of kind plan or limit.
+// plays no part. An error is an [*Error] of kind plan or limit.
 func (p *Plan) Resolve(width, height int, key Key) (Resolved, error) {
 	if p.cut == 0 {
 		return Resolved{}, planError("Plan.Resolve", "the rest of a cut plan decodes nothing; use the agent half")
@@ -98,63 +98,48 @@ func (p *Plan) Resolve(width, height int, key Key) (Resolved, error) {
 	if width < 1 || height < 1 || width > maxSide || height > maxSide {
 		return Resolved{}, &Error{Kind: KindLimit, Op: "DecodeImage", Detail: fmt.Sprintf("%d x %d pixels; sides must be from 1 to %d", width, height, maxSide)}
 	}
-	r := resolver{w: width, h: height}
+	r := resolver{w: width, h: height, channels: colours}
 	for i, op := range p.ops[:p.cut] {
-		if err := r.add(i, op, key); err != nil {
+		if err := op.(pixelOp).resolve(&r, i, key); err != nil {
 			return Resolved{}, err
 		}
 	}
 	return Resolved{
 		Decode: p.ops[0].(DecodeImage),
 		Steps:  r.steps,
-		Output: TensorSpec{Dtype: Uint8, Shape: []int{r.h, r.w, channels}},
+		Output: TensorSpec{Dtype: Uint8, Shape: []int{r.h, r.w, r.channels}},
 	}, nil
 }
 
 // maxSide is PNG's largest side; it keeps every product below 2^62.
 const maxSide = 1<<31 - 1
 
-// resolver follows the image's size through the operators.
+// resolver follows the picture's size and channels through the operators.
 type resolver struct {
-	w, h  int
-	steps []Step
+	w, h, channels int
+	steps          []Step
 }
 
-func (r *resolver) add(i int, op Op, key Key) error {
-	switch o := op.(type) {
-	case Resize:
-		w, h, err := o.size(r.w, r.h)
-		if err != nil {
-			return err
-		}
-		r.resize(i, w, h, o.Version)
-	case CenterCrop:
-		r.crop(i, o.box(r.w, r.h))
-	case RandomResizedCrop:
-		r.crop(i, o.draw(r.w, r.h, newStream(key.Op(uint32(i)))))
-		r.resize(i, o.Width, o.Height, o.Version)
-	case RandomHorizontalFlip:
-		if newStream(key.Op(uint32(i))).uniform() < o.P {
-			r.steps = append(r.steps, Step{Kind: StepFlip, Op: i, Width: r.w, Height: r.h})
-		}
+// add appends a step of operator i. A step that does not say its output's size keeps the input's.
+func (r *resolver) add(i int, s Step) {
+	if s.Width == 0 {
+		s.Width, s.Height = r.w, r.h
 	}
-	return nil
+	s.Op = i
+	r.w, r.h = s.Width, s.Height
+	r.steps = append(r.steps, s)
 }
 
 func (r *resolver) crop(i int, b Box) {
-	if b == (Box{W: r.w, H: r.h}) {
-		return
+	if b != (Box{W: r.w, H: r.h}) {
+		r.add(i, Step{Kind: StepCrop, Box: b, Width: b.W, Height: b.H, Pad: PadConstant})
 	}
-	r.w, r.h = b.W, b.H
-	r.steps = append(r.steps, Step{Kind: StepCrop, Op: i, Box: b, Width: b.W, Height: b.H, Pad: PadConstant})
 }
 
-func (r *resolver) resize(i, w, h, version int) {
-	if w == r.w && h == r.h {
-		return
+func (r *resolver) resize(i, w, h int, how Resampling) {
+	if w != r.w || h != r.h {
+		r.add(i, Step{Kind: StepResize, Width: w, Height: h, Version: how.Version, Filter: how.Interpolation})
 	}
-	r.w, r.h = w, h
-	r.steps = append(r.steps, Step{Kind: StepResize, Op: i, Width: w, Height: h, Version: version, Filter: Bilinear})
 }
 
 func sizeDetail(w, h, short, long int) string {

@@ -37,22 +37,35 @@ class Operator:
 
 
 class DecodeImage(Operator):
-    """Decode a still image (JPEG, PNG) by its content to uint8 [height, width, 3] pixels.
+    """Decode a still image by its content to uint8 [height, width, 3] pixels.
 
     Equal to `PIL.Image.open(f).convert("RGB")`: alpha is dropped, grey repeated, CMYK converted. Must
     be the first operator. `orientation="stored"` keeps pixels as they lie in the file, as PIL and
-    torchvision do.
+    torchvision do; "apply" turns them as EXIF says, as `PIL.ImageOps.exif_transpose`.
+    `jpeg="dct-scaled"` decodes a JPEG at 1/2, 1/4 or 1/8 where a much smaller resize follows: faster,
+    with other pixels than "exact". `truncated="fill"` keeps what a file that ends early has, as Pillow
+    with `LOAD_TRUNCATED_IMAGES`; "raise" makes it a bad sample.
     """
 
-    def __init__(self, mode: str = "RGB", orientation: str = "stored") -> None:
-        super().__init__(mode=mode, orientation=orientation)
+    def __init__(
+        self,
+        mode: str = "RGB",
+        orientation: str = "stored",
+        jpeg: str = "exact",
+        truncated: str = "raise",
+    ) -> None:
+        super().__init__(
+            mode=mode, orientation=orientation, **_unless(jpeg=(jpeg, "exact"), truncated=(truncated, "raise"))
+        )
 
 
 class Resize(Operator):
     """Scale to `size`: an int for the short side, keeping the aspect, or (height, width).
 
-    Antialiased and equal to Pillow's `Image.resize` to the bit. `max_size` limits the long side.
-    `version=2` is the pass order of Pillow 13, `version=1` that of Pillow 12.1 and earlier.
+    `interpolation` is "nearest", "box", "bilinear", "bicubic" or "lanczos". Equal to Pillow's
+    `Image.resize` to the bit, so always antialiased, but for "nearest", which cannot be. `max_size`
+    limits the long side. `version=2` is the pass order of Pillow 13, `version=1` that of Pillow 12.1
+    and earlier.
     """
 
     def __init__(
@@ -175,6 +188,11 @@ class Compose:
 
     def __repr__(self) -> str:
         return "Compose([" + ", ".join(map(repr, self.ops)) + "])"
+
+
+def _unless(**pairs: tuple[Any, Any]) -> dict[str, Any]:
+    """The parameters that differ from their default; a plan need not name the others."""
+    return {name: value for name, (value, default) in pairs.items() if value != default}
 
 
 def _size(size: int | Sequence[int]) -> int | list[int]:
