@@ -25,7 +25,7 @@ command -v "$python" >/dev/null || die "no $python: install Python 3.10 or newer
 missing=()
 has_header jpeglib.h || missing+=(libjpeg-dev)
 has_header png.h || missing+=(libpng-dev)
-has_header webp/decode.h || missing+=(libwebp-dev)
+has_header webp/demux.h || missing+=(libwebp-dev)
 headers=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
 [ -f "$headers/Python.h" ] || missing+=(python3-dev)
 "$python" -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)

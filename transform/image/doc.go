@@ -1,7 +1,7 @@
 // Package image knows how encoded still images become RGB pixels, and how those are cropped,
 // resized and mirrored, equal to the bit on every machine.
 //
-// It is the only package that links the image libraries (libjpeg-turbo, libpng; through cgo), and
+// It is the only package that links the image libraries (libjpeg-turbo, libpng, libwebp; through cgo), and
 // only worker programs import it. One image costs two calls into C: a short one that reads the
 // header, and one that decodes the region that is needed and resamples it row by row on the way.
 // The C side is integers only; resampling coefficients are computed in Go, where every rounding is

@@ -22,7 +22,7 @@ func formats() []format {
 	return []format{
 		{"jpeg", 0, "\xff\xd8\xff", C.SA_JPEG},
 		{"png", 0, "\x89PNG\r\n\x1a\n", C.SA_PNG},
-		{"webp", 8, "WEBP", 0},
+		{"webp", 8, "WEBPVP8", C.SA_WEBP},
 		{"gif", 0, "GIF87a", 0},
 		{"gif", 0, "GIF89a", 0},
 		{"bmp", 0, "BM", 0},
@@ -44,7 +44,7 @@ func sniff(in []byte) (format, error) {
 			continue
 		}
 		if f.code == 0 {
-			return f, refuse(transform.KindUnsupported, "this build does not decode %s; it decodes jpeg and png", f.name)
+			return f, refuse(transform.KindUnsupported, "this build does not decode %s; it decodes jpeg, png and webp", f.name)
 		}
 		return f, nil
 	}

@@ -26,6 +26,7 @@ func Golden() map[string]string {
 	for id, write := range map[string]func(h hash.Hash){
 		"jpeg/islow-fancy@1":    func(h hash.Hash) { j.hashDecoded(h, "vectors/jpeg-*") },
 		"png/libpng@1":          func(h hash.Hash) { j.hashDecoded(h, "vectors/png-*") },
+		"webp/libwebp@1":        func(h hash.Hash) { j.hashDecoded(h, "vectors/webp-*") },
 		"resize/pil-bilinear@1": func(h hash.Hash) { j.hashResized(h, 1) },
 		"resize/pil-bilinear@2": func(h hash.Hash) { j.hashResized(h, 2) },
 	} {

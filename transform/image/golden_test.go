@@ -126,6 +126,18 @@ func makeVectors(t *testing.T) map[string][]byte {
 		}
 		all["png-"+name+".png"] = b.Bytes()
 	}
+	for name, o := range map[string]encode.WebPOptions{
+		"webp-lossy.webp":    {Quality: 75, Filter: 30, Segments: 2},
+		"webp-alpha.webp":    {Quality: 40, Alpha: true, Filter: 60, SimpleFilter: true},
+		"webp-lossless.webp": {Lossless: true, Alpha: true},
+	} {
+		data, err := encode.WebP(photo(uint32(len(name)), w, h, 4), w, h, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = data
+	}
+	all["webp-animated.webp"] = animated(all["webp-lossy.webp"], w+9, h+5, 4, 2, w, h)
 	all["png-interlaced.png"] = interlacedPNG(photo(4, w, h, 4), w, h)
 	return all
 }

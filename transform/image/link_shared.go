@@ -2,5 +2,5 @@
 
 package image
 
-// #cgo LDFLAGS: -ljpeg -lpng16 -lz -lm
+// #cgo LDFLAGS: -ljpeg -lpng16 -lwebpdemux -lwebp -lz -lm
 import "C"

@@ -51,6 +51,7 @@ struct sa_picture {
 
 sa_picture *sa_jpeg_open(const uint8_t *in, size_t n, const sa_limits *, sa_error *);
 sa_picture *sa_png_open(const uint8_t *in, size_t n, const sa_limits *, sa_error *);
+sa_picture *sa_webp_open(const uint8_t *in, size_t n, const sa_limits *, sa_error *);
 /* sa_raw_open reads finished pixels, 3 bytes each, rows without gaps. */
 sa_picture *sa_raw_open(int32_t width, int32_t height, sa_error *);
 

@@ -191,6 +191,8 @@ sa_picture *sa_open(int32_t format, const uint8_t *in, size_t n, sa_limits limit
     return sa_jpeg_open(in, n, &limits, e);
   case SA_PNG:
     return sa_png_open(in, n, &limits, e);
+  case SA_WEBP:
+    return sa_webp_open(in, n, &limits, e);
   }
   sa_fail(e, SA_UNSUPPORTED, "format %d", format);
   return NULL;

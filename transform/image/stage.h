@@ -18,8 +18,8 @@ typedef struct {
   int64_t max_memory;
 } sa_stage;
 
-/* sa_open reads the header of a picture in the format (SA_JPEG, SA_PNG). */
-enum { SA_JPEG = 1, SA_PNG = 2 };
+/* sa_open reads the header of a picture in the format (SA_JPEG, SA_PNG, SA_WEBP). */
+enum { SA_JPEG = 1, SA_PNG = 2, SA_WEBP = 3 };
 sa_picture *sa_open(int32_t format, const uint8_t *in, size_t n, sa_limits, sa_error *);
 void sa_close(sa_picture *);
 

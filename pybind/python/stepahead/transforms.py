@@ -37,7 +37,7 @@ class Operator:
 
 
 class DecodeImage(Operator):
-    """Decode a still image by its content to uint8 [height, width, 3] pixels.
+    """Decode a still image (JPEG, PNG, WebP, GIF) by its content to uint8 [height, width, 3] pixels.
 
     Equal to `PIL.Image.open(f).convert("RGB")`: alpha is dropped, grey repeated, CMYK converted. Must
     be the first operator. `orientation="stored"` keeps pixels as they lie in the file, as PIL and

@@ -1,5 +1,6 @@
-// Package encode knows how to write JPEG files of every shape that decoders meet: all sampling
-// factors, progressive, arithmetic, restart markers, CMYK. It serves tests and benchmarks alone.
+// Package encode knows how to write JPEG and WebP files of every shape that decoders meet: all sampling
+// factors, progressive, arithmetic, restart markers, CMYK; lossless, alpha, loop filters. It serves tests
+// and benchmarks alone.
 package encode
 
 // #cgo CFLAGS: -O2 -std=gnu11 -Wall -Wextra -Wno-clobbered

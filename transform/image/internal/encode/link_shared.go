@@ -2,5 +2,5 @@
 
 package encode
 
-// #cgo LDFLAGS: -ljpeg
+// #cgo LDFLAGS: -ljpeg -lwebp -lm
 import "C"

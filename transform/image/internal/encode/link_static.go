@@ -2,5 +2,5 @@
 
 package encode
 
-// #cgo LDFLAGS: -l:libjpeg.a
+// #cgo LDFLAGS: -l:libjpeg.a -l:libwebp.a -lm -lpthread
 import "C"
