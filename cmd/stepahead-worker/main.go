@@ -83,11 +83,15 @@ func confineAndServe() error {
 	if err != nil {
 		return err
 	}
-	return protocol.Serve(protocol.Server{Golden: goldenDigests, Isolation: isolation, Run: runImage})
+	return protocol.Serve(protocol.Server{Golden: goldenDigests, Isolation: isolation, Run: runImages})
 }
 
-func runImage(plan *transform.Plan, key transform.Key, in, out []byte, lim protocol.Limits) (transform.TensorSpec, error) {
-	return image.Run(plan, key, in, out, image.Limits{
+func runImages(samples []protocol.Sample, lim protocol.Limits, results []protocol.Result) {
+	limits := image.Limits{
 		MaxPixels: lim.MaxPixels, MaxInput: lim.MaxInput, MaxOutput: lim.MaxOutput, MaxMemory: lim.MaxMemory,
-	})
+	}
+	for i, s := range samples {
+		spec, err := image.Run(s.Plan, s.Key, s.In, s.Out, limits)
+		results[i] = protocol.Result{Spec: spec, Err: err}
+	}
 }

@@ -49,7 +49,7 @@ func fakeWorker(mode string) {
 		speak(nil, protocol.Welcome{Protocol: protocol.Version}.Append(nil))
 		for {
 			req := listen()
-			speak(req, in[:mustRequest(req).Input])
+			speak(req, in[:mustRequest(req)[0].Input])
 		}
 	default:
 		golden := map[string]string{"fake@1": mode}
@@ -57,7 +57,7 @@ func fakeWorker(mode string) {
 			golden["fake@1"] = fmt.Sprint(os.Getpid())
 		}
 		err := protocol.Serve(protocol.Server{
-			Golden: func() map[string]string { return golden }, Isolation: []string{"no_new_privs"}, Run: fakeRun,
+			Golden: func() map[string]string { return golden }, Isolation: []string{"no_new_privs"}, Run: fakeRunAll,
 		})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -106,6 +106,23 @@ func speak(heard, packet []byte) {
 	_, _ = unix.Write(protocol.ControlFD, packet)
 }
 
+// fakeRunAll knows the orders about whole batches, and gives each of all others to fakeRun.
+func fakeRunAll(samples []protocol.Sample, lim protocol.Limits, results []protocol.Result) {
+	for i, s := range samples {
+		switch string(s.In[:min(6, len(s.In))]) {
+		case "gang!!": // harmless alone
+			if len(samples) > 1 {
+				select {}
+			}
+		case "count!":
+			s.Out[0] = byte(len(samples))
+			results[i] = protocol.Result{Spec: transform.TensorSpec{Dtype: transform.Uint8, Shape: []int{1, 1, 1}}}
+			continue
+		}
+		results[i].Spec, results[i].Err = fakeRun(s.Plan, s.Key, s.In, s.Out, lim)
+	}
+}
+
 // fakeRun obeys its input: an order, or bytes of which it makes a 1 x n/3 x 3 picture, each plus one.
 func fakeRun(plan *transform.Plan, key transform.Key, in, out []byte, lim protocol.Limits) (transform.TensorSpec, error) {
 	spec := transform.TensorSpec{Dtype: transform.Uint8, Shape: []int{1, len(in) / 3, 3}}
@@ -123,6 +140,11 @@ func fakeRun(plan *transform.Plan, key transform.Key, in, out []byte, lim protoc
 		os.Exit(3)
 	case order == "hang!!":
 		select {}
+	case order == "slow!!":
+		time.Sleep(slow)
+	case order == "zero!!":
+		spec.Shape[0] = 0
+		return spec, nil
 	case order == "broken":
 		return spec, &transform.Error{Kind: transform.KindDecode, Op: "DecodeImage", Detail: strings.Repeat("no marker ", 1000)}
 	case order == "bug...":
@@ -138,6 +160,9 @@ func fakeRun(plan *transform.Plan, key transform.Key, in, out []byte, lim protoc
 	}
 	return spec, nil
 }
+
+// slow is how long a slow sample takes.
+const slow = 400 * time.Millisecond
 
 func burn() time.Duration {
 	var ts unix.Timespec

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -103,6 +104,32 @@ func TestTheRealWorkerTransformsPhotographs(t *testing.T) {
 	}
 }
 
+// Photographs, a file that nobody can read and plans of both kinds in one batch become what each becomes alone.
+func TestTheRealWorkerRunsBatches(t *testing.T) {
+	p := realPool(t, Options{Workers: 1})
+	plans := []*transform.Plan{decodePlan(t, trainPlan), decodePlan(t, `,{"op":"Resize","size":64}`)}
+	parts := []Part{{Name: "html", Data: []byte("<!DOCTYPE html><html>")}, {Name: "empty"}}
+	for name, data := range photos(t) {
+		parts = append(parts, Part{Name: name, Data: data})
+	}
+	var items []Item
+	for i, in := range parts {
+		for _, plan := range plans {
+			items = append(items, Item{Job: Job{Plan: plan, Key: transform.Key{Sample: uint64(i)}}, In: in, Out: make([]byte, 224*224*3)})
+		}
+	}
+	for i, o := range runBatch(t.Context(), p, items) {
+		out := make([]byte, len(items[i].Out))
+		want, err := p.Run(t.Context(), items[i].Job, items[i].In, out)
+		if fmt.Sprint(o.Err) != fmt.Sprint(err) || o.Result.CRC != want.CRC || !bytes.Equal(items[i].Out[:want.Bytes], out[:want.Bytes]) {
+			t.Errorf("%s: in a batch %+v, %v; alone %+v, %v", items[i].In.Name, o.Result, o.Err, want, err)
+		}
+	}
+	if s := p.Stats(); s.Started != 1 {
+		t.Errorf("stats are %+v", s)
+	}
+}
+
 func TestTheRealWorkerNamesBadContent(t *testing.T) {
 	p := realPool(t, Options{Workers: 1})
 	out := make([]byte, 1<<20)
@@ -144,22 +171,28 @@ func TestTheRealWorkerStartsWithManyLeakedDescriptors(t *testing.T) {
 	}
 }
 
+// BenchmarkCall measures what a job costs beside its pixels, per item, one at a time and in batches.
 func BenchmarkCall(b *testing.B) {
-	path := os.Args[0]
 	for _, c := range []struct {
-		name string
-		size int
-	}{{"empty", 3}, {"crop-224", 224 * 224 * 3}} {
+		name  string
+		size  int
+		items int
+	}{{"empty", 3, 1}, {"crop-224", 224 * 224 * 3, 1}, {"crop-224-batch-16", 224 * 224 * 3, 16}} {
 		b.Run(c.name, func(b *testing.B) {
-			p, err := New(Options{Path: path, MemoryLimit: fakeMemory, Workers: 1, testing: testKnobs{args: []string{"fake=good"}}})
+			p, err := New(Options{Path: os.Args[0], MemoryLimit: fakeMemory, Workers: 1, testing: testKnobs{args: []string{"fake=good"}}})
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer p.Close()
-			job, in, out := Job{Plan: decodePlan(b, "")}, make([]byte, c.size), make([]byte, c.size)
+			in := strings.Repeat("x", c.size)
+			items, outcomes := batchOf(b, slices.Repeat([]string{in}, c.items)...), make([]Outcome, c.items)
 			b.SetBytes(int64(c.size))
-			for b.Loop() {
-				if _, err := p.Run(b.Context(), job, Part{Data: in}, out); err != nil {
+			for n := 0; b.Loop(); n++ {
+				if n%c.items != 0 {
+					continue // of the batch that was run just before
+				}
+				p.RunBatch(b.Context(), items, outcomes)
+				if err := outcomes[0].Err; err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -31,32 +31,59 @@ func appendJSON(b []byte, tag byte, m any) []byte {
 	return append(append(b, tag), text...)
 }
 
-// Append appends the packet of m to b.
+// Append appends the packet of m, of 1 to MaxBatch jobs, to b.
 func (m Request) Append(b []byte) []byte {
-	b = append(b, tagRequest, m.Slot)
-	for _, v := range [...]uint64{m.Key.Seed, m.Key.Epoch, m.Key.Sample, uint64(m.Input), uint64(m.Output)} {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(m.Key.Source)))
-	b = append(b, m.Key.Source...)
-	return append(b, m.Plan...)
-}
-
-// Append appends the packet of m to b. The error's text is cut to a bounded length.
-func (m Reply) Append(b []byte) []byte {
-	b = append(b, tagReply, byte(m.Status))
-	for _, v := range [...]int64{m.Shape[0], m.Shape[1], m.Shape[2], m.PeakRSS} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(v))
-	}
-	if m.Status != Failed {
-		return b
-	}
-	for _, s := range [...]string{string(m.Error.Kind), m.Error.Op, m.Error.Detail} {
-		s = s[:min(len(s), maxDetail)]
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
-		b = append(b, s...)
+	b = append(b, tagRequest, byte(len(m)))
+	for _, j := range m {
+		b = j.append(b)
 	}
 	return b
+}
+
+func (j Job) append(b []byte) []byte {
+	b = append(b, j.Slot)
+	for _, v := range [...]uint64{j.Key.Seed, j.Key.Epoch, j.Key.Sample, uint64(j.Input), uint64(j.Output)} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(j.Key.Source)))
+	b = append(b, j.Key.Source...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(j.Plan)))
+	return append(b, j.Plan...)
+}
+
+// JobBytes returns how much of a request's packet a job takes, given the bytes of its source's name and of its plan.
+func JobBytes(source, plan int) int { return 1 + 5*8 + 4 + source + 4 + plan }
+
+// RequestBytes is how much of a request's packet its head takes.
+const RequestBytes = 2
+
+// Append appends the packet of m, of 1 to MaxBatch outcomes, to b. The texts of errors are cut to a bounded length.
+func (m Reply) Append(b []byte) []byte {
+	b = append(b, tagReply, byte(len(m.Outcomes)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(m.PeakRSS))
+	for _, o := range m.Outcomes {
+		b = o.append(b)
+	}
+	return b
+}
+
+func (o Outcome) append(b []byte) []byte {
+	b = append(b, byte(o.Status))
+	if o.Status != Failed {
+		for _, v := range o.Shape {
+			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+		}
+		return b
+	}
+	b = appendText(b, string(o.Error.Kind), maxKind)
+	b = appendText(b, o.Error.Op, maxDetail)
+	return appendText(b, o.Error.Detail, maxDetail)
+}
+
+func appendText(b []byte, s string, most int) []byte {
+	s = s[:min(len(s), most)]
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
+	return append(b, s...)
 }
 
 // ParseHello reads a packet.
@@ -75,51 +102,63 @@ func parseJSON(b []byte, tag byte, m any) error {
 	return nil
 }
 
-// ParseRequest reads a packet. Plan shares b's memory.
+// ParseRequest reads a packet. Plans share b's memory.
 func ParseRequest(b []byte) (Request, error) {
 	r := reader{left: b}
 	r.tag(tagRequest)
-	m := Request{Slot: r.byte()}
-	m.Key.Seed, m.Key.Epoch, m.Key.Sample = r.uint64(), r.uint64(), r.uint64()
-	m.Input, m.Output = r.size(), r.size()
-	m.Key.Source = r.text(MaxSource)
-	m.Plan = r.left
-	if m.Slot >= PlanSlots {
-		r.fail("slot %d of %d", m.Slot, PlanSlots)
+	m := make(Request, r.count())
+	for i := range m {
+		m[i] = r.job()
 	}
-	return m, r.err
+	return m, r.end()
 }
 
-// ParseReply reads a packet. A reply of status Done or Short has a shape of positive sides; one of status
+func (r *reader) job() Job {
+	j := Job{Slot: r.byte()}
+	j.Key.Seed, j.Key.Epoch, j.Key.Sample = r.uint64(), r.uint64(), r.uint64()
+	j.Input, j.Output = r.size(), r.size()
+	j.Key.Source = string(r.bytes(MaxSource))
+	j.Plan = r.bytes(MaxPacket)
+	if j.Slot >= PlanSlots {
+		r.fail("slot %d of %d", j.Slot, PlanSlots)
+	}
+	return j
+}
+
+// ParseReply reads a packet. An outcome of status Done or Short has a shape of positive sides; one of status
 // Failed has an error of a kind that a worker may report.
 func ParseReply(b []byte) (Reply, error) {
 	r := reader{left: b}
 	r.tag(tagReply)
-	m := Reply{Status: Status(r.byte())}
-	m.Shape = [3]int64{r.size(), r.size(), r.size()}
-	m.PeakRSS = r.size()
-	switch m.Status {
-	case Done, Short:
-		r.shape(m.Shape)
-	case Failed:
-		m.Error = &transform.Error{Kind: transform.ErrorKind(r.text(maxDetail)), Op: r.text(maxDetail), Detail: r.text(maxDetail)}
-		if !m.Error.Content() && m.Error.Kind != transform.KindPlan && m.Error.Kind != transform.KindCrash {
-			r.fail("a worker cannot report kind %q", m.Error.Kind)
-		}
-	default:
-		r.fail("status %d is unknown", m.Status)
+	m := Reply{Outcomes: make([]Outcome, r.count()), PeakRSS: r.size()}
+	for i := range m.Outcomes {
+		m.Outcomes[i] = r.outcome()
 	}
-	if len(r.left) != 0 {
-		r.fail("%d bytes too many", len(r.left))
-	}
-	if r.err != nil {
-		return Reply{}, r.err
+	if err := r.end(); err != nil {
+		return Reply{}, err
 	}
 	return m, nil
 }
 
-// Bytes returns the size of the tensor of a parsed reply.
-func (m Reply) Bytes() int64 { return m.Shape[0] * m.Shape[1] * m.Shape[2] }
+func (r *reader) outcome() Outcome {
+	o := Outcome{Status: Status(r.byte())}
+	switch o.Status {
+	case Done, Short:
+		o.Shape = [3]int64{r.size(), r.size(), r.size()}
+		r.shape(o.Shape)
+	case Failed:
+		o.Error = &transform.Error{Kind: transform.ErrorKind(r.bytes(maxKind)), Op: string(r.bytes(maxDetail)), Detail: string(r.bytes(maxDetail))}
+		if !o.Error.Content() && o.Error.Kind != transform.KindPlan && o.Error.Kind != transform.KindCrash {
+			r.fail("a worker cannot report kind %q", o.Error.Kind)
+		}
+	default:
+		r.fail("status %d is unknown", o.Status)
+	}
+	return o
+}
+
+// Bytes returns the size of the tensor of a parsed outcome.
+func (o Outcome) Bytes() int64 { return o.Shape[0] * o.Shape[1] * o.Shape[2] }
 
 // reader takes fixed fields off the front of a packet; the first failure sticks and empties it.
 type reader struct {
@@ -161,13 +200,34 @@ func (r *reader) size() int64 {
 	return int64(v)
 }
 
-func (r *reader) text(most int) string {
+// bytes reads a length and as many bytes, which share the packet's memory.
+func (r *reader) bytes(most int) []byte {
 	n := binary.LittleEndian.Uint32(r.take(4))
-	if int64(n) > int64(most) || int(n) > len(r.left) {
+	if int64(n) > int64(most) || int64(n) > int64(len(r.left)) {
 		r.fail("a text of %d bytes, with %d left and %d allowed", n, len(r.left), most)
-		return ""
+		return nil
 	}
-	return string(r.take(int(n)))
+	return r.take(int(n))
+}
+
+// count reads how many jobs a message is about.
+func (r *reader) count() int {
+	n := r.byte()
+	if r.err == nil && (n < 1 || n > MaxBatch) {
+		r.fail("%d jobs in a message, allowed are 1 to %d", n, MaxBatch)
+	}
+	if r.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// end returns the first failure, or that there is more than should be.
+func (r *reader) end() error {
+	if len(r.left) != 0 {
+		r.fail("%d bytes too many", len(r.left))
+	}
+	return r.err
 }
 
 // shape refuses sides that are not positive or whose product could overflow.

@@ -3,15 +3,16 @@
 //
 // A worker inherits three descriptors: [ControlFD], a unix SEQPACKET socket on which every message is one
 // packet; [InputFD] and [OutputFD], shared memory that neither side can resize. The pool says Hello, the
-// worker answers Welcome; then each Request has one Reply. Only what describes a job passes through the
-// socket, never pixels. Every byte that comes from the other side is checked: a decoder is the one program
+// worker answers Welcome; then each Request has one Reply. A request holds up to [MaxBatch] jobs, whose inputs
+// lie one after the other in the input memory, and whose outputs will in the output memory: see [Place]. Only what
+// describes a job passes through the socket, never pixels. Every byte that comes from the other side is checked: a decoder is the one program
 // here that reads hostile input.
 package protocol
 
 import "github.com/stepahead-io/stepahead/transform"
 
 // Version is the version of this protocol. It rises with every change; both sides must agree.
-const Version = 1
+const Version = 2
 
 // The descriptors that a worker inherits.
 const (
@@ -24,9 +25,14 @@ const (
 const ServeFlag = "--serve"
 
 const (
-	// MaxPacket bounds one message, in bytes: a plan of at most 64 KiB and a source name.
+	// MaxPacket bounds one message, in bytes: a plan of at most 64 KiB and a source name, or a batch of
+	// errors.
 	MaxPacket = 96 << 10
-	maxDetail = 4 << 10 // of an error's text
+	// MaxBatch is how many jobs one request may hold: enough to make what a message costs vanish beside the pixels'
+	// cost, and few enough to lose.
+	MaxBatch  = 16
+	maxDetail = 2 << 10 // of an error's text
+	maxKind   = 64      // of an error's kind
 	// MaxSource bounds the name of a source, in bytes.
 	MaxSource = 16 << 10
 	// PlanSlots is how many plans a worker remembers.
@@ -54,8 +60,11 @@ type Welcome struct {
 	Golden    map[string]string `json:"golden"`    // operator identity -> golden digest, hex
 }
 
-// Request is one job; its input lies at the front of the input memory.
-type Request struct {
+// Request is one to MaxBatch jobs. Slots are filled and read in their order.
+type Request []Job
+
+// Job is what to do with one part. Its place in both memories follows from the sizes of the jobs before it.
+type Job struct {
 	Slot   uint8  // which remembered plan
 	Plan   []byte // canonical JSON to remember in Slot first; empty: Slot holds it already
 	Key    transform.Key
@@ -63,20 +72,33 @@ type Request struct {
 	Output int64 // bytes that the caller has room for
 }
 
+// Place returns where n bytes begin that follow used bytes of a memory, and how much of it is used then. Every job
+// begins at a cache line of its own.
+func Place(used, n int64) (at, then int64) {
+	const line = 64
+	at = (used + line - 1) &^ (line - 1)
+	return at, at + n
+}
+
 // Status says how a job ended.
 type Status uint8
 
 // The ways a job ends.
 const (
-	Done   Status = iota // the tensor is in the output memory
-	Short                // the tensor of Shape needs more room than Request.Output
+	Done   Status = iota // the tensor is in the output memory, where the job's room begins
+	Short                // the tensor of Shape needs more room than Job.Output
 	Failed               // Error says why
 )
 
-// Reply ends a job.
+// Reply ends the jobs of a request, in their order.
 type Reply struct {
-	Status  Status
-	Shape   [3]int64         // of the uint8 tensor, when Done or Short
-	PeakRSS int64            // bytes, of the process so far, as it says itself
-	Error   *transform.Error // when Failed
+	PeakRSS  int64 // bytes, of the process so far, as it says itself
+	Outcomes []Outcome
+}
+
+// Outcome ends a job.
+type Outcome struct {
+	Status Status
+	Shape  [3]int64         // of the uint8 tensor, when Done or Short
+	Error  *transform.Error // when Failed
 }

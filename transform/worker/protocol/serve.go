@@ -15,13 +15,25 @@ type Server struct {
 	Golden func() map[string]string
 	// Isolation names what this process has locked down by itself.
 	Isolation []string
-	// Run executes one agent half and writes its pixels to the front of out, as image.Run does. An output that does
-	// not fit is an error of kind limit.
-	Run func(plan *transform.Plan, key transform.Key, in, out []byte, lim Limits) (transform.TensorSpec, error)
+	// Run executes the agent halves of up to MaxBatch samples, one after the other, and writes the pixels of each to the
+	// front of its Out, as image.RunBatch does. An output that does not fit is an error of kind limit.
+	Run func(samples []Sample, lim Limits, results []Result)
 }
 
-// Serve answers jobs on the inherited descriptors until the pool closes its end. Jobs run one after the other on the
-// calling goroutine. It must be called once a process.
+// Sample is what to run: the agent half of a plan on the encoded bytes In.
+type Sample struct {
+	Plan    *transform.Plan
+	Key     transform.Key
+	In, Out []byte
+}
+
+// Result is what became of a sample.
+type Result struct {
+	Spec transform.TensorSpec
+	Err  error
+}
+
+// Serve answers jobs on the inherited descriptors until the pool closes its end. Jobs run on the calling goroutine. It must be called once a process.
 func Serve(s Server) error {
 	buf := make([]byte, MaxPacket+1)
 	packet, err := receive(buf)
@@ -53,6 +65,10 @@ type conversation struct {
 	limits  Limits
 	in, out []byte
 	plans   [PlanSlots]*transform.Plan
+	// Of the request at work: its samples that are to run, which of its jobs they are, and what came out.
+	samples []Sample
+	jobs    []int
+	results [MaxBatch]Result
 }
 
 func (c *conversation) loop(buf []byte) error {
@@ -66,8 +82,7 @@ func (c *conversation) loop(buf []byte) error {
 		if err != nil {
 			return err
 		}
-		reply := c.answer(req)
-		reply.PeakRSS = peakRSS()
+		reply := Reply{Outcomes: c.answer(req), PeakRSS: peakRSS()}
 		answer = reply.Append(answer[:0])
 		if err := send(answer); err != nil {
 			return err
@@ -75,55 +90,90 @@ func (c *conversation) loop(buf []byte) error {
 	}
 }
 
-func (c *conversation) answer(req Request) Reply {
-	if req.Input > int64(len(c.in)) {
-		return failed(&transform.Error{Kind: transform.KindLimit, Op: "input", Detail: fmt.Sprintf("%d bytes are more than the limit of %d", req.Input, len(c.in))})
-	}
-	if len(req.Plan) > 0 {
-		plan, err := transform.ParsePlan(req.Plan)
-		if err != nil {
-			return failed(err)
+func (c *conversation) answer(req Request) []Outcome {
+	outcomes := make([]Outcome, len(req))
+	c.samples, c.jobs = c.samples[:0], c.jobs[:0]
+	var in, out int64 // bytes used so far
+	for i, j := range req {
+		var inAt, outAt int64
+		inAt, in = Place(in, j.Input)
+		outAt, out = Place(out, j.Output)
+		s, o := c.accept(j, inAt, outAt, len(req) == 1)
+		if s.Plan == nil {
+			outcomes[i] = o
+			continue
 		}
-		c.plans[req.Slot] = plan
+		c.samples, c.jobs = append(c.samples, s), append(c.jobs, i)
 	}
-	plan := c.plans[req.Slot]
-	if plan == nil {
-		return failed(&transform.Error{Kind: transform.KindPlan, Op: "plan", Detail: fmt.Sprintf("slot %d holds no plan", req.Slot)})
+	c.server.Run(c.samples, c.limits, c.results[:len(c.samples)])
+	for k, i := range c.jobs {
+		outcomes[i] = outcomeOf(c.results[k], req[i].Output)
 	}
-	return c.run(plan, req)
+	return outcomes
 }
 
-// run gives the job all of the output memory, not only what the caller has room for: too little room is the
-// caller's mistake and must not look like a fault of the sample.
-func (c *conversation) run(plan *transform.Plan, req Request) Reply {
-	if spec, ok := plan.Fixed(); ok && spec.Bytes() > req.Output && spec.Bytes() <= int64(len(c.out)) {
-		return shaped(Short, spec)
+// accept finds the plan and the memory of a job. A sample without a plan is not to run, and has its outcome already.
+//
+// A job that is alone gets all of the output memory, not only what the caller has room for: too little room is
+// the caller's mistake and must not look like a fault of the sample. In a batch it does; the pool then tries the sample alone.
+func (c *conversation) accept(j Job, in, out int64, alone bool) (Sample, Outcome) {
+	if j.Input > int64(len(c.in))-in || j.Output > int64(len(c.out))-out && !alone {
+		return Sample{}, failed(&transform.Error{Kind: transform.KindLimit, Op: "input", Detail: fmt.Sprintf("%d bytes at %d for %d bytes at %d are more than the limits of %d and %d", j.Input, in, j.Output, out, len(c.in), len(c.out))})
 	}
-	spec, err := c.server.Run(plan, req.Key, c.in[:req.Input:req.Input], c.out, c.limits)
+	plan, err := c.plan(j)
+	if err != nil {
+		return Sample{}, failed(err)
+	}
+	if spec, ok := plan.Fixed(); ok && spec.Bytes() > j.Output && spec.Bytes() <= int64(len(c.out)) {
+		return Sample{}, shaped(Short, spec)
+	}
+	s := Sample{Plan: plan, Key: j.Key, In: c.in[in:][:j.Input:j.Input], Out: c.out}
+	if !alone {
+		s.Out = c.out[out:][:j.Output:j.Output]
+	}
+	return s, Outcome{}
+}
+
+// plan returns a job's plan, which is remembered first if the job brings it.
+func (c *conversation) plan(j Job) (*transform.Plan, error) {
+	if len(j.Plan) > 0 {
+		plan, err := transform.ParsePlan(j.Plan)
+		c.plans[j.Slot] = plan // nothing if it cannot be read: a later job must not find an older one there
+		if err != nil {
+			return nil, err
+		}
+	}
+	if c.plans[j.Slot] == nil {
+		return nil, &transform.Error{Kind: transform.KindPlan, Op: "plan", Detail: fmt.Sprintf("slot %d holds no plan", j.Slot)}
+	}
+	return c.plans[j.Slot], nil
+}
+
+func outcomeOf(r Result, room int64) Outcome {
 	switch {
-	case err != nil:
-		return failed(err)
-	case spec.Bytes() > req.Output:
-		return shaped(Short, spec)
+	case r.Err != nil:
+		return failed(r.Err)
+	case r.Spec.Bytes() > room:
+		return shaped(Short, r.Spec)
 	}
-	return shaped(Done, spec)
+	return shaped(Done, r.Spec)
 }
 
-func shaped(s Status, spec transform.TensorSpec) Reply {
-	r := Reply{Status: s}
+func shaped(s Status, spec transform.TensorSpec) Outcome {
+	o := Outcome{Status: s}
 	for i, d := range spec.Shape {
-		r.Shape[i] = int64(d)
+		o.Shape[i] = int64(d)
 	}
-	return r
+	return o
 }
 
-func failed(err error) Reply {
+func failed(err error) Outcome {
 	var e *transform.Error
 	if !errors.As(err, &e) {
 		// Not a fact about the sample but a fault of this program, so it must never substitute the sample.
 		e = &transform.Error{Kind: transform.KindCrash, Op: "worker", Detail: err.Error()}
 	}
-	return Reply{Status: Failed, Error: e}
+	return Outcome{Status: Failed, Error: e}
 }
 
 func mapMemory(fd int, size int64, prot int) ([]byte, error) {
