@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system build wheel test test-go test-python lint soak bench demo generate clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak bench demo generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,9 @@ setup: system ## install system libraries and the local Python environment (quic
 
 system:
 	@internal/setup/system.sh
+
+peers: setup # what the benchmarks compare with, into build/peers
+	@internal/setup/peers.sh
 
 build: system ## build the programs into bin/
 	@go build -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
