@@ -110,6 +110,29 @@ func BenchmarkRandomResizedCrop(b *testing.B) {
 	})
 }
 
+// BenchmarkBatched is the same through RunBatch, in batches of 16.
+func BenchmarkBatched(b *testing.B) {
+	plan := mustPlan(b, benchPlan)
+	out := make([]byte, batchSize*224*224*channels)
+	items, results := make([]Item, 0, batchSize), make([]Result, batchSize)
+	run := func() {
+		RunBatch(items, Limits{}, results[:len(items)])
+		for _, r := range results[:len(items)] {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+		items = items[:0]
+	}
+	measure(b, func(i int, s sample) {
+		n := len(items) * len(out) / batchSize
+		items = append(items, Item{plan, transform.Key{Seed: 7, Sample: uint64(i)}, s.in, out[n : n+len(out)/batchSize]})
+		if len(items) == batchSize {
+			run()
+		}
+	})
+}
+
 // BenchmarkVariants is the same with given kernels.
 func BenchmarkVariants(b *testing.B) {
 	for _, v := range variants() {
@@ -191,7 +214,7 @@ func variants() []variant {
 // runSteps runs resolved steps on an encoded image.
 func runSteps(in, out []byte, v variant, steps ...transform.Step) (transform.TensorSpec, error) {
 	j := job{lim: Limits{}.withDefaults(), variant: v}
-	return j.run(in, out, func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: steps}, nil })
+	return j.one(in, out, func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: steps}, nil })
 }
 
 // BenchmarkTables computes the coefficients of both axes.

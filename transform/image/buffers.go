@@ -8,6 +8,9 @@ type buffers struct {
 	last  int // which was lent last: 0 none, 1 out, 2 and 3 spare
 }
 
+// begin makes ready for another picture, whose result is to be written to out.
+func (b *buffers) begin(out []byte) { b.out, b.last = out, 0 }
+
 // take returns n bytes, of unknown content, that overlap none of the last call's.
 func (b *buffers) take(n int64) []byte {
 	if b.last != 1 && n <= int64(len(b.out)) {

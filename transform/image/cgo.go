@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"github.com/stepahead-io/stepahead/transform"
@@ -33,34 +34,49 @@ func (v variant) available() bool { return C.sa_kernels_of(C.int32_t(v)) != nil 
 // bestVariant returns the fastest kernels of this processor.
 func bestVariant() variant { return variant(C.sa_best_variant()) }
 
-// picture is an opened image: its header is read, its pixels are not. It is used once, by one
-// goroutine, and closed.
+// picture is an image before or after its header is read; its pixels are not, unless they are all that there is. It is run
+// once, by one goroutine, or closed.
 type picture struct {
-	c             *C.sa_picture
-	name          string // of the format, for messages
+	c             *C.sa_picture // nil: in is not opened yet, or finished pixels
+	name          string        // of the format, for messages
+	code          C.int32_t     // of the decoder
 	in            []byte
 	width, height int
+	err           error
 }
 
-// openPicture reads the header of an encoded image. It keeps in, which must not change.
-func openPicture(f format, in []byte, lim Limits) (*picture, error) {
-	var failure C.sa_error
-	limits := C.sa_limits{max_memory: C.int64_t(lim.MaxMemory), max_scans: C.int32_t(lim.MaxScans)}
-	c := C.sa_open(f.code, bytePointer(in), C.size_t(len(in)), limits, &failure)
-	if c == nil {
-		return nil, failed(f.name, &failure)
-	}
-	return &picture{c: c, name: f.name, in: in, width: int(c.header.width), height: int(c.header.height)}, nil
+// pixelsOf gives finished RGB pixels the face of a picture.
+func pixelsOf(in []byte, width, height int) *picture {
+	return &picture{name: "pixels", code: C.SA_PIXELS, in: in, width: width, height: height}
 }
 
-// openPixels gives finished RGB pixels the face of a picture.
-func openPixels(in []byte, width, height int) (*picture, error) {
-	var failure C.sa_error
-	c := C.sa_raw_open(C.int32_t(width), C.int32_t(height), &failure)
-	if c == nil {
-		return nil, failed("pixels", &failure)
+// openAll reads the headers of encoded pictures that have no err yet, in one call into C, and sets their size or err.
+func openAll(pictures []*picture, lim Limits) {
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	var todo []*picture
+	var args []C.sa_opening
+	for _, p := range pictures {
+		if p.err != nil || p.code == C.SA_PIXELS {
+			continue
+		}
+		todo = append(todo, p)
+		args = append(args, C.sa_opening{
+			in: (*C.uint8_t)(pinned(&pin, p.in)), n: C.size_t(len(p.in)), format: p.code,
+			limits: C.sa_limits{max_memory: C.int64_t(lim.MaxMemory), max_scans: C.int32_t(lim.MaxScans)},
+		})
 	}
-	return &picture{c: c, name: "pixels", in: in, width: width, height: height}, nil
+	if len(args) == 0 {
+		return
+	}
+	C.sa_open_all(&args[0], C.int32_t(len(args)))
+	for i, p := range todo {
+		if p.c = args[i].picture; p.c == nil {
+			p.err = failed(p.name, &args[i].error)
+			continue
+		}
+		p.width, p.height = int(p.c.header.width), int(p.c.header.height)
+	}
 }
 
 // close frees the decoder; a second call does nothing.
@@ -71,10 +87,46 @@ func (p *picture) close() {
 	}
 }
 
-// run executes a stage into out, which must hold exactly the stage's result.
-func (p *picture) run(s *stage, v variant, lim Limits, out []byte) error {
-	t := s.tables()
-	c := C.sa_stage{
+// running is a stage of a picture, to be run into out, which holds exactly the stage's result.
+type running struct {
+	picture *picture
+	stage   *stage
+	out     []byte
+}
+
+// runAll runs stages, in order and in one call into C, closes their pictures and sets the err of those that failed.
+func runAll(all []running, v variant, lim Limits) {
+	if len(all) == 0 {
+		return
+	}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	args := make([]C.sa_running, len(all))
+	for i, r := range all {
+		if want := r.stage.bytes(); int64(len(r.out)) != want {
+			panic(fmt.Sprintf("image: the result has %d bytes, the stage makes %d", len(r.out), want))
+		}
+		t := r.stage.tables()
+		args[i] = C.sa_running{
+			picture: r.picture.c, width: C.int32_t(r.picture.width), height: C.int32_t(r.picture.height),
+			in: (*C.uint8_t)(pinned(&pin, r.picture.in)), n: C.size_t(len(r.picture.in)),
+			stage: r.stage.c(t, v, lim),
+			index: (*C.int32_t)(pinned(&pin, t.index)), coef: (*C.int16_t)(pinned(&pin, t.coef)),
+			out: (*C.uint8_t)(pinned(&pin, r.out)),
+		}
+	}
+	C.sa_run_all(&args[0], C.int32_t(len(args)))
+	for i, r := range all {
+		r.picture.c = nil
+		if args[i].error.kind != C.SA_OK {
+			r.picture.err = failed(r.picture.name, &args[i].error)
+		}
+	}
+}
+
+// c is the stage as C knows it.
+func (s *stage) c(t tables, v variant, lim Limits) C.sa_stage {
+	return C.sa_stage{
 		box:              cBox(t.source),
 		horizontal_count: C.int32_t(t.horizontal.count), horizontal_stride: C.int32_t(t.horizontal.stride),
 		vertical_count: C.int32_t(t.vertical.count), vertical_stride: C.int32_t(t.vertical.stride),
@@ -85,17 +137,16 @@ func (p *picture) run(s *stage, v variant, lim Limits, out []byte) error {
 		variant:    C.int32_t(v),
 		max_memory: C.int64_t(lim.MaxMemory),
 	}
-	if want := s.bytes(); int64(len(out)) != want {
-		panic(fmt.Sprintf("image: the result has %d bytes, the stage makes %d", len(out), want))
-	}
-	if C.sa_run(p.c, bytePointer(p.in), C.size_t(len(p.in)), &c,
-		(*C.int32_t)(unsafe.SliceData(t.index)), (*C.int16_t)(unsafe.SliceData(t.coef)), bytePointer(out)) < 0 {
-		return failed(p.name, &p.c.error)
-	}
-	return nil
 }
 
-func bytePointer(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.SliceData(b)) }
+// pinned returns where s lies, and keeps it there until p.Unpin, so that C structures may point to it.
+func pinned[T any](p *runtime.Pinner, s []T) *T {
+	at := unsafe.SliceData(s)
+	if cap(s) > 0 {
+		p.Pin(at)
+	}
+	return at
+}
 
 func cBox(b transform.Box) C.sa_box {
 	return C.sa_box{C.int32_t(b.X), C.int32_t(b.Y), C.int32_t(b.W), C.int32_t(b.H)}

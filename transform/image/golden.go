@@ -52,11 +52,18 @@ func (j job) hashDecoded(h hash.Hash, pattern string) {
 // hashSteps runs steps on an encoded image and hashes the result.
 func (j job) hashSteps(h hash.Hash, in []byte, steps ...transform.Step) {
 	out := make([]byte, 1<<16)
-	spec, err := j.run(in, out, func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: steps}, nil })
+	spec, err := j.one(in, out, func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: steps}, nil })
 	fmt.Fprintln(h, spec, err)
 	if err == nil {
 		h.Write(out[:spec.Bytes()])
 	}
+}
+
+// one runs steps that do not come from a plan.
+func (j job) one(in, out []byte, resolve func(width, height int) (transform.Resolved, error)) (transform.TensorSpec, error) {
+	alone := [1]errand{{in: in, out: out, resolve: resolve}}
+	j.run(alone[:])
+	return alone[0].result.Spec, alone[0].result.Err
 }
 
 // hashResized resizes a made-up picture through both orders of passes, up and down.
@@ -80,10 +87,7 @@ func (j job) hashResized(h hash.Hash, version int) {
 }
 
 func (j job) resizePixels(in []byte, s *stage, out []byte) error {
-	p, err := openPixels(in, s.crop.W, s.crop.H)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	return p.run(s, j.variant, j.lim, out)
+	p := pixelsOf(in, s.crop.W, s.crop.H)
+	runAll([]running{{p, s, out}}, j.variant, j.lim)
+	return p.err
 }

@@ -78,7 +78,7 @@ func TestErrorsAreNamed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := job{lim: c.lim.withDefaults(), variant: bestVariant()}
-			_, err := j.run(c.in, make([]byte, c.room), func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: c.steps}, nil })
+			_, err := j.one(c.in, make([]byte, c.room), func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: c.steps}, nil })
 			if kindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v; want kind %s, saying %q", err, c.kind, c.says)
 			}

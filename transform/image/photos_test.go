@@ -15,14 +15,17 @@ import (
 // decodeAll decodes a whole image.
 func decodeAll(in []byte, lim Limits) (pixels []byte, width, height int, err error) {
 	j := job{lim: lim.withDefaults(), variant: bestVariant()}
-	p, err := j.open(in)
-	if err != nil {
-		return nil, 0, 0, err
-	}
+	e := []errand{{in: in}}
+	j.open(e)
+	p := e[0].picture
 	defer p.close()
+	if j.judge(p); p.err != nil {
+		return nil, 0, 0, p.err
+	}
 	s := newStage(p.width, p.height)
 	pixels = make([]byte, s.bytes())
-	return pixels, p.width, p.height, p.run(s, j.variant, j.lim, pixels)
+	runAll([]running{{p, s, pixels}}, j.variant, j.lim)
+	return pixels, p.width, p.height, p.err
 }
 
 // expected is one row of the table of what Pillow 13 makes of a file.

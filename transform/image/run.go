@@ -19,11 +19,9 @@ const (
 // error about them, an out that is too small included, is a [*transform.Error] that is the same
 // wherever they are tried, and out then holds nothing of use. Run is safe for concurrent use.
 func Run(plan *transform.Plan, key transform.Key, in, out []byte, lim Limits) (transform.TensorSpec, error) {
-	if err := lim.Validate(); err != nil {
-		return transform.TensorSpec{}, err
-	}
-	j := job{lim: lim.withDefaults(), variant: bestVariant()}
-	return j.run(in, out, resolver(plan, key))
+	var result [1]Result
+	RunBatch([]Item{{plan, key, in, out}}, lim, result[:])
+	return result[0].Spec, result[0].Err
 }
 
 // resolver asks the plan for the steps of one sample, once the size of its picture is known.
@@ -51,55 +49,27 @@ type job struct {
 	variant variant
 }
 
-// run executes the steps that resolve gives for the decoded image's size.
-func (j job) run(in, out []byte, resolve func(width, height int) (transform.Resolved, error)) (transform.TensorSpec, error) {
-	p, err := j.open(in)
-	if err != nil {
-		return transform.TensorSpec{}, err
-	}
-	defer p.close()
-	r, err := resolve(p.width, p.height)
-	if err != nil {
-		return transform.TensorSpec{}, err
-	}
-	w, err := j.arrange(p.width, p.height, r, out)
-	if err != nil {
-		return transform.TensorSpec{}, err
-	}
-	first := w.parts[0]
-	pixels := w.memory.take(first.bytes())
-	if err := p.run(first.stage, j.variant, j.lim, pixels); err != nil {
-		return transform.TensorSpec{}, err
-	}
-	return j.finish(w, pixels)
-}
-
-// open reads the header and refuses what is too large, before any memory is taken for pixels.
-func (j job) open(in []byte) (*picture, error) {
+// admit refuses an input that is too large or not an image, and otherwise returns what is to be opened.
+func (j job) admit(in []byte) *picture {
 	if int64(len(in)) > j.lim.MaxInput {
-		return nil, refuse(transform.KindLimit, "%d bytes, the limit is %d", len(in), j.lim.MaxInput)
+		return &picture{err: refuse(transform.KindLimit, "%d bytes, the limit is %d", len(in), j.lim.MaxInput)}
 	}
 	f, err := sniff(in)
-	if err != nil {
-		return nil, err
+	return &picture{name: f.name, code: f.code, in: in, err: err}
+}
+
+// judge refuses what is too large, before any memory is taken for pixels.
+func (j job) judge(p *picture) {
+	if p.err == nil && (int64(p.width)*int64(p.height) > j.lim.MaxPixels || max(p.width, p.height) > maxSide) {
+		p.err = refuse(transform.KindLimit, "%s: %d x %d pixels, the limit is %d", p.name, p.width, p.height, j.lim.MaxPixels)
 	}
-	p, err := openPicture(f, in, j.lim)
-	if err != nil {
-		return nil, err
-	}
-	if int64(p.width)*int64(p.height) > j.lim.MaxPixels || max(p.width, p.height) > maxSide {
-		p.close()
-		return nil, refuse(transform.KindLimit, "%s: %d x %d pixels, the limit is %d", f.name, p.width, p.height, j.lim.MaxPixels)
-	}
-	return p, nil
 }
 
 // work is what is to be done to one picture, and the memory for it.
 type work struct {
 	parts    []part // the first is a stage: it decodes
 	channels int    // of the result: 3, or 1 where all three are equal
-	out      []byte // the caller's room
-	memory   buffers
+	out      []byte // room for the result; arrange cuts it to that
 }
 
 // arrange decides how steps are executed and refuses what would break a limit, before memory is taken.
@@ -115,7 +85,7 @@ func (j job) arrange(width, height int, r transform.Resolved, out []byte) (*work
 	if err := j.check(w); err != nil {
 		return nil, err
 	}
-	w.memory.out = out[:w.result()]
+	w.out = out[:w.result()]
 	return w, nil
 }
 
@@ -149,21 +119,21 @@ func tooLarge(detail string, args ...any) error {
 	return &transform.Error{Kind: transform.KindLimit, Op: "image.Run", Detail: fmt.Sprintf(detail, args...)}
 }
 
-// finish does everything after the first stage, which made pixels, and leaves the result at the front of out.
-func (j job) finish(w *work, pixels []byte) (transform.TensorSpec, error) {
+// finish does everything after the first stage, which made pixels, and leaves the result in out.
+func (j job) finish(w *work, memory *buffers, pixels []byte) (transform.TensorSpec, error) {
 	width, height := w.parts[0].size()
 	for _, p := range w.parts[1:] {
 		var err error
-		if pixels, err = j.then(p, pixels, width, height, &w.memory); err != nil {
+		if pixels, err = j.then(p, pixels, width, height, memory); err != nil {
 			return transform.TensorSpec{}, err
 		}
 		width, height = p.size()
 	}
 	if w.channels == channels {
-		copy(w.memory.out, pixels) // most often onto itself
+		copy(w.out, pixels) // most often onto itself
 	} else {
-		for i := range w.memory.out {
-			w.memory.out[i] = pixels[channels*i]
+		for i := range w.out {
+			w.out[i] = pixels[channels*i]
 		}
 	}
 	return transform.TensorSpec{Dtype: transform.Uint8, Shape: []int{height, width, w.channels}}, nil
@@ -175,10 +145,7 @@ func (j job) then(p part, pixels []byte, width, height int, memory *buffers) ([]
 		return nil, bad(p.step, "unknown step %q", p.step.Kind)
 	}
 	out := memory.take(p.bytes())
-	pic, err := openPixels(pixels, width, height)
-	if err != nil {
-		return nil, err
-	}
-	defer pic.close()
-	return out, pic.run(p.stage, j.variant, j.lim, out)
+	in := pixelsOf(pixels, width, height)
+	runAll([]running{{in, p.stage, out}}, j.variant, j.lim)
+	return out, in.err
 }

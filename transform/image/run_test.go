@@ -109,7 +109,7 @@ func TestOneChannel(t *testing.T) {
 		}
 		out := bytes.Repeat([]byte{0xEE}, three.w*three.h+9)
 		j := job{lim: Limits{}.withDefaults(), variant: bestVariant()}
-		spec, err := j.run(in, out, func(int, int) (transform.Resolved, error) {
+		spec, err := j.one(in, out, func(int, int) (transform.Resolved, error) {
 			return transform.Resolved{Steps: steps, Output: transform.TensorSpec{Shape: []int{three.h, three.w, 1}}}, nil
 		})
 		if err != nil || !slices.Equal(spec.Shape, []int{three.h, three.w, 1}) {

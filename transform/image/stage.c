@@ -101,7 +101,7 @@ static void filter_rows(const run *r, uint8_t *const *dst, const uint8_t *const 
 static void flush(run *r, int32_t end) {
   uint8_t *dst[SA_ROWS] = {0};
   const uint8_t *src[SA_ROWS] = {0};
-  if (r->waiting == 0) return;
+  if (r->waiting < 1) return;
   for (int i = 0; i < r->waiting; i++) {
     dst[i] = r->made + (size_t)i * r->made_stride;
     src[i] = r->tall + (size_t)i * r->batch_stride;
@@ -170,32 +170,46 @@ static int stream(run *r, const uint8_t *in, size_t n) {
   return 0;
 }
 
-int sa_run(sa_picture *p, const uint8_t *in, size_t n, const sa_stage *s, const int32_t *index, const int16_t *coef, uint8_t *out) {
-  run r = {.s = s, .p = p, .k = sa_kernels_of(s->variant), .out = out};
+static int execute(sa_picture *p, const sa_running *g) {
+  const sa_stage *s = &g->stage;
+  run r = {.s = s, .p = p, .k = sa_kernels_of(s->variant), .out = g->out};
+  const int32_t *index = g->index + 2 * (size_t)s->horizontal_count;
+  const int16_t *coef = g->coef + 4 * (size_t)s->horizontal_count * (size_t)s->horizontal_stride;
   int result;
-  r.h = (sa_axis){s->horizontal_count, s->horizontal_stride, index, index + s->horizontal_count, coef};
-  index += 2 * (size_t)s->horizontal_count;
-  coef += 4 * (size_t)s->horizontal_count * (size_t)s->horizontal_stride;
+  r.h = (sa_axis){s->horizontal_count, s->horizontal_stride, g->index, g->index + s->horizontal_count, g->coef};
   r.v = (sa_axis){s->vertical_count, s->vertical_stride, index, index + s->vertical_count, coef};
   if (!r.k) return sa_fail(&p->error, SA_UNSUPPORTED, "this processor has no kernels of variant %d", s->variant);
-  if (p->begin(p, in, n, s->box) < 0 || reserve(&r) < 0) return -1;
-  if (s->made_w != s->out_w || s->made_h != s->out_h) memset(out, 0, (size_t)s->out_w * 3 * (size_t)s->out_h);
-  result = stream(&r, in, n);
+  if (p->begin(p, g->in, g->n, s->box) < 0 || reserve(&r) < 0) return -1;
+  if (s->made_w != s->out_w || s->made_h != s->out_h) memset(g->out, 0, (size_t)s->out_w * 3 * (size_t)s->out_h);
+  result = stream(&r, g->in, g->n);
   free(r.memory);
   return result;
 }
 
-sa_picture *sa_open(int32_t format, const uint8_t *in, size_t n, sa_limits limits, sa_error *e) {
-  switch (format) {
-  case SA_JPEG:
-    return sa_jpeg_open(in, n, &limits, e);
-  case SA_PNG:
-    return sa_png_open(in, n, &limits, e);
-  case SA_WEBP:
-    return sa_webp_open(in, n, &limits, e);
+void sa_run_all(sa_running *all, int32_t count) {
+  for (sa_running *g = all; g < all + count; g++) {
+    sa_picture *p = g->picture ? g->picture : sa_raw_open(g->width, g->height, &g->error);
+    if (!p) continue;
+    if (execute(p, g) < 0) g->error = p->error;
+    p->close(p);
   }
-  sa_fail(e, SA_UNSUPPORTED, "format %d", format);
+}
+
+static sa_picture *open_one(sa_opening *o) {
+  switch (o->format) {
+  case SA_JPEG:
+    return sa_jpeg_open(o->in, o->n, &o->limits, &o->error);
+  case SA_PNG:
+    return sa_png_open(o->in, o->n, &o->limits, &o->error);
+  case SA_WEBP:
+    return sa_webp_open(o->in, o->n, &o->limits, &o->error);
+  }
+  sa_fail(&o->error, SA_UNSUPPORTED, "format %d", o->format);
   return NULL;
+}
+
+void sa_open_all(sa_opening *all, int32_t count) {
+  for (sa_opening *o = all; o < all + count; o++) o->picture = open_one(o);
 }
 
 void sa_close(sa_picture *p) { p->close(p); }

@@ -72,9 +72,6 @@ func (s *stage) scale(step transform.Step) error {
 	if step.Width < 1 || step.Height < 1 {
 		return bad(step, "resize to %d x %d", step.Width, step.Height)
 	}
-	if step.Filter != "" && step.Filter != transform.Bilinear {
-		return bad(step, "filter %q is not offered by this build", step.Filter)
-	}
 	if step.Version != 1 && step.Version != 2 {
 		return bad(step, "order of passes %d: use 1 or 2", step.Version)
 	}

@@ -18,14 +18,35 @@ typedef struct {
   int64_t max_memory;
 } sa_stage;
 
-/* sa_open reads the header of a picture in the format (SA_JPEG, SA_PNG, SA_WEBP). */
-enum { SA_JPEG = 1, SA_PNG = 2, SA_WEBP = 3 };
-sa_picture *sa_open(int32_t format, const uint8_t *in, size_t n, sa_limits, sa_error *);
-void sa_close(sa_picture *);
+/* A picture to open: its header is read, in the format (SA_JPEG, SA_PNG, SA_WEBP). */
+enum { SA_PIXELS = 0, SA_JPEG = 1, SA_PNG = 2, SA_WEBP = 3 };
+typedef struct {
+  const uint8_t *in;
+  size_t n;
+  int32_t format;
+  sa_limits limits;
+  sa_picture *picture; /* the answer: NULL, and error, on failure */
+  sa_error error;
+} sa_opening;
 
-/* sa_run executes a stage. index holds, for the horizontal pass and then for the vertical one, the
-   first source byte or row of each output and then its number of pairs; coef holds the pairs in
-   the same order. out has room for 3 * out_w * out_h bytes. It returns 0, or -1 and picture->error. */
-int sa_run(sa_picture *, const uint8_t *in, size_t n, const sa_stage *, const int32_t *index, const int16_t *coef, uint8_t *out);
+/* A stage to run. index holds, for the horizontal pass and then for the vertical one, the first source byte
+   or row of each output and then its number of pairs; coef holds the pairs in the same order. out has room
+   for 3 * out_w * out_h bytes. */
+typedef struct {
+  sa_picture *picture; /* closed afterwards; NULL: in is width x height finished pixels, rows without gaps */
+  int32_t width, height;
+  const uint8_t *in;
+  size_t n;
+  sa_stage stage;
+  const int32_t *index;
+  const int16_t *coef;
+  uint8_t *out;
+  sa_error error; /* the answer: kind SA_OK when out is made */
+} sa_running;
+
+/* Both take any number, so that a batch costs two calls, and do them in order; one that fails leaves the others alone. */
+void sa_open_all(sa_opening *, int32_t count);
+void sa_run_all(sa_running *, int32_t count);
+void sa_close(sa_picture *);
 
 #endif

@@ -144,9 +144,11 @@ func stepsOnPixels(p pixels, v variant, steps []transform.Step) (pixels, error) 
 	if err != nil {
 		return pixels{}, err
 	}
-	first, err := j.then(work.parts[0], p.rgb, p.w, p.h, &work.memory)
+	var memory buffers
+	memory.begin(work.out)
+	first, err := j.then(work.parts[0], p.rgb, p.w, p.h, &memory)
 	if err == nil {
-		_, err = j.finish(work, first)
+		_, err = j.finish(work, &memory, first)
 	}
 	return out, err
 }
