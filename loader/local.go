@@ -84,7 +84,7 @@ func (b *build) startTransform(e *entry, raw []byte) {
 
 // settle does what remains after the agent's half of the plan.
 func (b *build) settle(e *entry) error {
-	return b.l.media[e.field].finish(e.dst, e.half, b.specs[e.field], &b.l.buf)
+	return b.l.media[e.field].finish(e.dst, e.half, b.specs[e.field], b.key(e.ref), &b.l.buf)
 }
 
 // wrongShape explains a sample whose pixels are not of the batch's shape.

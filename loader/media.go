@@ -63,8 +63,8 @@ func (f *mediaField) finisher(half transform.TensorSpec) (*transform.Finisher, e
 // inPlace tells whether the agent's half is already what is delivered.
 func (f *mediaField) inPlace() bool { return f.rest.Len() == 0 && !f.contiguous }
 
-// finish turns the output of the agent's half into dst, the sample's place in the batch.
-func (f *mediaField) finish(dst, half []byte, spec transform.TensorSpec, buf *buffers) error {
+// finish turns the output of the agent's half into dst, the sample's place in the batch. key is the sample's.
+func (f *mediaField) finish(dst, half []byte, spec transform.TensorSpec, key transform.Key, buf *buffers) error {
 	if f.inPlace() {
 		return nil // half is dst
 	}
@@ -74,6 +74,7 @@ func (f *mediaField) finish(dst, half []byte, spec transform.TensorSpec, buf *bu
 	}
 	if !f.contiguous {
 		t.Apply(dst, half)
+		t.Erase(dst, spec.Shape[0], spec.Shape[1], key)
 		return nil
 	}
 	out := t.Spec(spec)
@@ -84,6 +85,7 @@ func (f *mediaField) finish(dst, half []byte, spec transform.TensorSpec, buf *bu
 	tmp := buf.get(len(dst))
 	defer buf.put(tmp)
 	t.Apply(tmp, half)
+	t.Erase(tmp, spec.Shape[0], spec.Shape[1], key)
 	planes(dst, tmp, out)
 	return nil
 }

@@ -6,12 +6,20 @@ import (
 	"math"
 )
 
-// Finisher applies a plan's tail to uint8 pixels by table, at the consumer. It is immutable and safe
-// for concurrent use.
+// Finisher applies a plan's tail to uint8 pixels at the consumer: Apply by table, then Erase. It is immutable and
+// safe for concurrent use.
 type Finisher struct {
 	dtype    Dtype
 	channels int
 	table    []uint32 // element of value v of channel c at c*256 + v, in the dtype's bits
+	erasers  []eraser
+}
+
+// eraser is a RandomErasing of the tail.
+type eraser struct {
+	op    RandomErasing
+	index uint32 // in the whole plan
+	pixel []byte // what it leaves, after the operators behind it
 }
 
 // NewFinisher builds the tables of rest, the second half of [Plan.Cut], for pixels of the given number of
@@ -32,7 +40,23 @@ func NewFinisher(rest *Plan, channels int) (*Finisher, error) {
 	for i := range f.table {
 		f.table[i] = elementBits(rest.carry(float32(i%256), i/256, 0), f.dtype)
 	}
+	for i, op := range rest.ops {
+		if o, ok := op.(RandomErasing); ok {
+			f.erasers = append(f.erasers, eraser{op: o, index: uint32(rest.first + i), pixel: f.erased(rest, o, i)})
+		}
+	}
 	return f, nil
+}
+
+// erased returns the pixel that operator i of the tail leaves, as it comes out at the end.
+func (f *Finisher) erased(rest *Plan, o RandomErasing, i int) []byte {
+	var pixel []byte
+	for c := range f.channels {
+		x := round(float32(o.Value[c%len(o.Value)]), rest.arrives[i])
+		bits := elementBits(rest.carry(x, c, i+1), f.dtype)
+		pixel = append(pixel, binary.LittleEndian.AppendUint32(nil, bits)[:f.dtype.Size()]...)
+	}
+	return pixel
 }
 
 // carry takes an element of channel c through the operators of a tail from index on.
@@ -58,6 +82,33 @@ func elementBits(x float32, d Dtype) uint32 {
 // Spec returns the output of Apply for pixels of spec in.
 func (f *Finisher) Spec(in TensorSpec) TensorSpec {
 	return TensorSpec{Dtype: f.dtype, Shape: append([]int(nil), in.Shape...)}
+}
+
+// Erase executes each RandomErasing of the tail on what Apply wrote for one sample: height x width pixels, HWC. What is
+// drawn depends on key, the size and the operator's place in the whole plan alone. Without a RandomErasing it does
+// nothing; if it has one, a dst of another size is a mistake of the caller and panics. It may be called together with
+// itself for different dst.
+func (f *Finisher) Erase(dst []byte, height, width int, key Key) {
+	if len(f.erasers) == 0 {
+		return
+	}
+	size := f.channels * f.dtype.Size()
+	if len(dst) != height*width*size {
+		panic(fmt.Sprintf("transform.Finisher.Erase: %d bytes are not %d x %d pixels of %d channels of %s", len(dst), height, width, f.channels, f.dtype))
+	}
+	for _, e := range f.erasers {
+		b, erases := e.op.draw(width, height, newStream(key.Op(e.index)))
+		for y := b.Y; erases && y < b.Y+b.H; y++ {
+			repeat(dst[(y*width+b.X)*size:][:b.W*size], e.pixel)
+		}
+	}
+}
+
+// repeat fills row with pixel after pixel.
+func repeat(row, pixel []byte) {
+	for done := copy(row, pixel); done < len(row); {
+		done += copy(row[done:], row[:done])
+	}
 }
 
 // Apply reads whole uint8 HWC pixels from src and writes little-endian elements of the output dtype, HWC, to

@@ -158,3 +158,82 @@ func BenchmarkResolve(b *testing.B) {
 		}
 	}
 }
+
+// A RandomErasing behind Normalize erases the box that its place in the whole plan draws, with its value as the operators
+// behind it make it; everything else is what the plan without it gives.
+func TestEraseAtTheConsumer(t *testing.T) {
+	const width, height = 31, 17
+	crop := `{"op":"DecodeImage"},{"op":"CenterCrop","size":[17,31]},{"op":"Normalize","mean":[0.5,0.4,0.3],"std":[0.2,0.3,0.4]},`
+	erase := `{"op":"RandomErasing","p":0.8,"scale":[0.1,0.5],"value":[0.25,-1.5,3]}`
+	cast := `{"op":"ToDtype","dtype":"bfloat16"}`
+	src := make([]byte, width*height*3)
+	for i := range src {
+		src[i] = byte(i * 11)
+	}
+	run := func(ops string, key Key) []byte {
+		_, rest := mustParse(t, ops).Cut()
+		f, err := NewFinisher(rest, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]byte, 2*len(src))
+		f.Apply(dst, src)
+		f.Erase(dst, height, width, key)
+		return dst
+	}
+	op := mustParse(t, `{"op":"DecodeImage"},`+strings.ReplaceAll(erase, "[0.25,-1.5,3]", "7")).Ops()[1].(RandomErasing)
+	pixel := []byte{0x80, 0x3e, 0xc0, 0xbf, 0x40, 0x40} // 0.25, -1.5 and 3 as bfloat16
+	erased := 0
+	for sample := range uint64(40) {
+		key := Key{Seed: 5, Epoch: 1, Sample: sample}
+		want := run(crop+cast, key)
+		if b, ok := op.draw(width, height, newStream(key.Op(3))); ok {
+			erased++
+			for y := b.Y; y < b.Y+b.H; y++ {
+				for x := b.X; x < b.X+b.W; x++ {
+					copy(want[(y*width+x)*6:], pixel)
+				}
+			}
+		}
+		if got := run(crop+erase+`,`+cast, key); !bytes.Equal(got, want) {
+			t.Fatalf("sample %d: other bytes", sample)
+		}
+	}
+	if erased < 20 || erased == 40 {
+		t.Errorf("%d of 40 samples have a box", erased)
+	}
+}
+
+// What is erased before a Normalize of the tail is normalized with the rest; a value is rounded to the dtype that it meets.
+func TestErasedPixelsGoThroughTheTail(t *testing.T) {
+	everywhere := `{"op":"RandomErasing","p":1,"scale":[0.4,0.6],"value":0.3}`
+	_, rest := mustParse(t, `{"op":"DecodeImage"},{"op":"Grayscale"},{"op":"ToDtype","dtype":"float16","scale":true},`+everywhere+
+		`,{"op":"Normalize","mean":[0.5],"std":[0.25]},{"op":"ToDtype","dtype":"float32"}`).Cut()
+	f, err := NewFinisher(rest, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, dst := make([]byte, 100), make([]byte, 400)
+	f.Apply(dst, src)
+	f.Erase(dst, 10, 10, Key{})
+	// 0.3 in float16 is 0x34cd = 0.300048828125; less 0.5, times 4, each exact in float16.
+	want, seen := float32(4*(0.300048828125-0.5)), 0
+	for i := 0; i < len(dst); i += 4 {
+		switch v := math.Float32frombits(binary.LittleEndian.Uint32(dst[i:])); v {
+		case want:
+			seen++
+		case -2:
+		default:
+			t.Fatalf("element %d is %v", i/4, v)
+		}
+	}
+	if seen < 30 || seen > 70 {
+		t.Errorf("%d of 100 pixels are erased", seen)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a tensor of another size passes")
+		}
+	}()
+	f.Erase(dst, 10, 11, Key{})
+}

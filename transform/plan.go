@@ -113,7 +113,7 @@ func assemble(ops []Op) (*Plan, error) {
 			return nil, planError(place(i, op), "a plan has one DecodeImage, and it is the first operator")
 		}
 		var err error
-		px, pixels := op.(pixelOp)
+		px, pixels := op.(pixelOp) // a RandomErasing is both: where it stands decides
 		t, tail := op.(tailOp)
 		switch {
 		case pixels && p.cut == i:

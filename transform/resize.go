@@ -119,7 +119,7 @@ func (o RandomResizedCrop) shape(_ string, in shape) (shape, error) {
 }
 
 func (o RandomResizedCrop) resolve(r *resolver, i int, key Key) error {
-	r.crop(i, o.draw(r.w, r.h, newStream(key.Op(uint32(i)))))
+	r.crop(i, o.draw(r.w, r.h, newStream(key.Op(uint32(i)))), Border{Mode: PadConstant})
 	r.resize(i, o.Width, o.Height, o.Resampling)
 	return nil
 }

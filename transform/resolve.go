@@ -98,7 +98,7 @@ func (p *Plan) Resolve(width, height int, key Key) (Resolved, error) {
 	if width < 1 || height < 1 || width > maxSide || height > maxSide {
 		return Resolved{}, &Error{Kind: KindLimit, Op: "DecodeImage", Detail: fmt.Sprintf("%d x %d pixels; sides must be from 1 to %d", width, height, maxSide)}
 	}
-	r := resolver{w: width, h: height, channels: colours}
+	r := resolver{w: width, h: height, channels: colours, steps: make([]Step, 0, p.cut)}
 	for i, op := range p.ops[:p.cut] {
 		if err := op.(pixelOp).resolve(&r, i, key); err != nil {
 			return Resolved{}, err
@@ -130,9 +130,9 @@ func (r *resolver) add(i int, s Step) {
 	r.steps = append(r.steps, s)
 }
 
-func (r *resolver) crop(i int, b Box) {
+func (r *resolver) crop(i int, b Box, around Border) {
 	if b != (Box{W: r.w, H: r.h}) {
-		r.add(i, Step{Kind: StepCrop, Box: b, Width: b.W, Height: b.H, Pad: PadConstant})
+		r.add(i, Step{Kind: StepCrop, Box: b, Width: b.W, Height: b.H, Pad: around.Mode, Fill: around.Fill})
 	}
 }
 

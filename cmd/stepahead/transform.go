@@ -148,6 +148,7 @@ func transformOne(ctx context.Context, f transformFlags, plan *transform.Plan, i
 	d.Dtype, d.Shape, d.CPU = spec.Dtype, spec.Shape, res.CPU.Seconds()
 	tensor := make([]byte, spec.Bytes())
 	finisher.Apply(tensor, pixels)
+	finisher.Erase(tensor, spec.Shape[0], spec.Shape[1], f.key)
 	return tensor, nil
 }
 

@@ -76,7 +76,7 @@ class Resize(Operator):
         antialias: bool = True,
         version: int = 2,
     ) -> None:
-        params: dict[str, Any] = {"size": _size(size), "interpolation": interpolation, "antialias": antialias}
+        params: dict[str, Any] = {"size": _size(size), "interpolation": _filter(interpolation), "antialias": antialias}
         if max_size is not None:
             params["max_size"] = max_size
         super().__init__(**params, version=version)
@@ -87,6 +87,50 @@ class CenterCrop(Operator):
 
     def __init__(self, size: int | Sequence[int]) -> None:
         super().__init__(size=_pair(size))
+
+
+class RandomCrop(Operator):
+    """Cut [height, width] at a random place, after adding `padding`.
+
+    `padding` is a number of pixels for all sides, (left and right, top and bottom) or (left, top, right,
+    bottom). With `pad_if_needed` a side that is still too short grows on both ends by what it lacks;
+    without it a picture that is too small stops the run with a PlanError. `padding_mode` is "constant"
+    (`fill`, 0 to 255, a number or [red, green, blue]), "edge", "reflect" or "symmetric".
+    Equal to torchvision's for the same place; every place is equally likely.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        padding: int | Sequence[int] | None = None,
+        pad_if_needed: bool = False,
+        fill: int | Sequence[int] = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        super().__init__(
+            size=_pair(size),
+            padding=0 if padding is None else _listed(padding),
+            pad_if_needed=pad_if_needed,
+            fill=_listed(fill),
+            padding_mode=padding_mode,
+        )
+
+
+class Pad(Operator):
+    """Add a border of `padding` pixels: a number, (left and right, top and bottom) or (left, top, right, bottom).
+
+    `fill` and `padding_mode` are as in `RandomCrop`. Equal to torchvision's on PIL images, so "reflect"
+    and "symmetric" go back and forth where the border is wider than the picture. No side may exceed
+    65535.
+    """
+
+    def __init__(
+        self,
+        padding: int | Sequence[int],
+        fill: int | Sequence[int] = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        super().__init__(padding=_listed(padding), fill=_listed(fill), padding_mode=padding_mode)
 
 
 class RandomResizedCrop(Operator):
@@ -109,7 +153,7 @@ class RandomResizedCrop(Operator):
             size=_pair(size),
             scale=list(scale),
             ratio=list(ratio),
-            interpolation=interpolation,
+            interpolation=_filter(interpolation),
             antialias=antialias,
             version=version,
         )
@@ -120,6 +164,118 @@ class RandomHorizontalFlip(Operator):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__(p=p)
+
+
+class RandomVerticalFlip(Operator):
+    """Mirror top and bottom with probability `p`."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p=p)
+
+
+class Grayscale(Operator):
+    """Replace colours by Pillow's luma, `Image.convert("L")`.
+
+    The output has `num_output_channels`: 1, so that all that follows has one channel and takes one mean
+    or fill, or 3 equal ones.
+    """
+
+    def __init__(self, num_output_channels: int = 1) -> None:
+        super().__init__(num_output_channels=num_output_channels)
+
+
+class RandomGrayscale(Operator):
+    """Replace colours by Pillow's luma with probability `p`; the number of channels stays."""
+
+    def __init__(self, p: float = 0.1) -> None:
+        super().__init__(p=p)
+
+
+class ColorJitter(Operator):
+    """Change brightness, contrast, saturation and hue by random amounts in a random order.
+
+    Each is a range (low, high) to draw from, or a number d that stands for (max(0, 1 - d), 1 + d), for
+    `hue` (-d, d). Factors are from 0 to 1000, `hue` from -0.5 to 0.5 of the colour circle; None does
+    nothing. Equal to torchvision on PIL images, to the bit, for the same amounts and order.
+    """
+
+    def __init__(
+        self,
+        brightness: float | Sequence[float] | None = None,
+        contrast: float | Sequence[float] | None = None,
+        saturation: float | Sequence[float] | None = None,
+        hue: float | Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(
+            brightness=_listed(brightness),
+            contrast=_listed(contrast),
+            saturation=_listed(saturation),
+            hue=_listed(hue),
+        )
+
+
+class GaussianBlur(Operator):
+    """Blur with a random standard deviation of `sigma` pixels, a number or (low, high).
+
+    `kernel_size` is the window: an odd number up to 255, or (across, along). Half of it must be smaller
+    than the picture, else the run stops with a PlanError. The borders are mirrored without repeating the
+    outermost pixel, as in torchvision; the arithmetic is ours, in fixed point (docs/operators.md).
+    """
+
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        sigma: float | Sequence[float] = (0.1, 2.0),
+    ) -> None:
+        super().__init__(kernel_size=_pair(kernel_size), sigma=_listed(sigma))
+
+
+class RandAugment(Operator):
+    """Apply `num_ops` (0 to 16) random operators of torchvision's table at one strength.
+
+    `magnitude` counts from 0 in `num_magnitude_bins` (2 to 1000) equal steps of each operator's range.
+    `interpolation` of shears and rotations is "nearest" or "bilinear"; `fill` is what they leave empty,
+    None for black. Equal to torchvision on PIL images for the same operators and signs.
+    """
+
+    def __init__(
+        self,
+        num_ops: int = 2,
+        magnitude: int = 9,
+        num_magnitude_bins: int = 31,
+        interpolation: str = "nearest",
+        fill: int | Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(
+            num_ops=num_ops,
+            magnitude=magnitude,
+            num_magnitude_bins=num_magnitude_bins,
+            interpolation=_filter(interpolation),
+            fill=0 if fill is None else _listed(fill),
+        )
+
+
+class RandomErasing(Operator):
+    """Overwrite a random box with probability `p`.
+
+    `scale` is the range of the box's share of the area, `ratio` that of its height over its width
+    (log-uniform). `value` is a number or one a channel; before Normalize and ToDtype whole, from 0 to
+    255, or "random" for random bytes; behind them in the units of the tensor, without "random". Up to ten
+    boxes are tried, as in torchvision; a picture that none fits stays as it is. `inplace` has no effect:
+    batches are always made anew.
+    """
+
+    def __init__(
+        self,
+        p: float = 0.5,
+        scale: Sequence[float] = (0.02, 0.33),
+        ratio: Sequence[float] = (0.3, 3.3),
+        value: float | Sequence[float] | str = 0.0,
+        inplace: bool = False,
+    ) -> None:
+        super().__init__(
+            p=p, scale=list(scale), ratio=list(ratio), value=value if isinstance(value, str) else _listed(value)
+        )
 
 
 class Normalize(Operator):
@@ -193,6 +349,18 @@ class Compose:
 def _unless(**pairs: tuple[Any, Any]) -> dict[str, Any]:
     """The parameters that differ from their default; a plan need not name the others."""
     return {name: value for name, (value, default) in pairs.items() if value != default}
+
+
+def _listed(value: Any) -> Any:
+    """A sequence as a list, for JSON; a number and None as they are."""
+    if value is None or not hasattr(value, "__len__") or isinstance(value, str | bytes):
+        return value
+    return list(value)
+
+
+def _filter(interpolation: Any) -> Any:
+    """The name of a filter; torchvision's InterpolationMode has it as its value."""
+    return getattr(interpolation, "value", interpolation)
 
 
 def _size(size: int | Sequence[int]) -> int | list[int]:
