@@ -10,7 +10,7 @@ type stage struct {
 	crop       transform.Box // of the input, inside it
 	w, h       int           // what crop is resized to
 	version    int           // of the order of passes
-	kernel     kernel
+	filter     transform.Filter
 	resized    bool
 	window     transform.Box // of the resized picture, inside it
 	outW, outH int
@@ -21,7 +21,7 @@ type stage struct {
 
 func newStage(width, height int) *stage {
 	whole := transform.Box{W: width, H: height}
-	return &stage{crop: whole, w: width, h: height, kernel: bilinear(), window: whole, outW: width, outH: height}
+	return &stage{crop: whole, w: width, h: height, window: whole, outW: width, outH: height}
 }
 
 // add puts a step at the end of the stage; false means that the step needs a part of its own.
@@ -75,11 +75,10 @@ func (s *stage) scale(step transform.Step) error {
 	if step.Version != 1 && step.Version != 2 {
 		return bad(step, "order of passes %d: use 1 or 2", step.Version)
 	}
-	var ok bool
-	if s.kernel, ok = kernelOf(step.Filter); !ok {
+	if _, known := kernelOf(step.Filter); !known && step.Filter != transform.Nearest {
 		return bad(step, "resize with an unknown filter %q", step.Filter)
 	}
-	s.resized, s.version, s.w, s.h = true, step.Version, step.Width, step.Height
+	s.resized, s.version, s.filter, s.w, s.h = true, step.Version, step.Filter, step.Width, step.Height
 	s.window = transform.Box{W: s.w, H: s.h}
 	s.outW, s.outH = s.w, s.h
 	return nil
@@ -104,25 +103,33 @@ type tables struct {
 	coef                 []int16
 }
 
+// weighing returns the weights of a pass over one axis.
+func (s *stage) weighing(in span, m int) weighing {
+	if k, ok := kernelOf(s.filter); ok {
+		return k.scaling(in, m)
+	}
+	return newNearest(in, m)
+}
+
 func (s *stage) tables() tables {
 	t := tables{source: s.crop}
-	across, down := s.kernel.scaling(s.crop.W, s.w), s.kernel.scaling(s.crop.H, s.h)
+	across, down := s.weighing(whole(s.crop.W), s.w), s.weighing(whole(s.crop.H), s.h)
 	t.reserve(s, across, down)
 	t.source.X, t.source.W = s.crop.X+s.window.X, s.window.W
 	if t.horizontal.count > 0 {
-		lo, hi := t.horizontal.fill(across, s.window.X, s.window.W, channels, s.mirror)
+		lo, hi := t.horizontal.fill(across, s.crop.W, s.window.X, s.window.W, channels, s.mirror)
 		t.source.X, t.source.W = s.crop.X+lo, hi-lo
 	}
 	t.source.Y, t.source.H = s.crop.Y+s.window.Y, s.window.H
 	if t.vertical.count > 0 {
-		lo, hi := t.vertical.fill(down, s.window.Y, s.window.H, 1, false)
+		lo, hi := t.vertical.fill(down, s.crop.H, s.window.Y, s.window.H, 1, false)
 		t.source.Y, t.source.H = s.crop.Y+lo, hi-lo
 	}
 	return t
 }
 
 // reserve lays the axes of the passes that are needed into index and coef, as the C side expects them.
-func (t *tables) reserve(s *stage, across, down scaling) {
+func (t *tables) reserve(s *stage, across, down weighing) {
 	if s.w != s.crop.W {
 		t.horizontal = axis{count: (s.window.W + 3) / 4 * 4, stride: (across.mostTaps() + 1) / 2}
 	}
@@ -141,7 +148,7 @@ func (t *tables) reserve(s *stage, across, down scaling) {
 // tableBytes bounds the memory of tables, before it is taken.
 func (s *stage) tableBytes() int64 {
 	size := func(n, m, count int) int64 {
-		most := int64(s.kernel.scaling(n, m).mostTaps())
+		most := int64(s.weighing(whole(n), m).mostTaps())
 		return 8 * (int64(count+4)*(most+3) + most)
 	}
 	return size(s.crop.W, s.w, s.window.W) + size(s.crop.H, s.h, s.window.H)

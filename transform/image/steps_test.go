@@ -37,7 +37,7 @@ func (p pixels) apply(s transform.Step) pixels {
 	case transform.StepFlip:
 		return p.flipped()
 	}
-	k, _ := kernelOf(s.Filter)
+	k := s.Filter
 	down := p.h - s.Height
 	if s.Version == 2 && down > 0 && down > 2*(p.w-s.Width) {
 		return p.tall(k, s.Height).wide(k, s.Width)
@@ -76,7 +76,7 @@ func (p pixels) flipped() pixels {
 	return blank(p.w, p.h).fill(func(x, y, c int) byte { return p.at(p.w-1-x, y, c) })
 }
 
-func (p pixels) wide(k kernel, w int) pixels {
+func (p pixels) wide(k transform.Filter, w int) pixels {
 	if w == p.w {
 		return p
 	}
@@ -85,7 +85,7 @@ func (p pixels) wide(k kernel, w int) pixels {
 	})
 }
 
-func (p pixels) tall(k kernel, h int) pixels {
+func (p pixels) tall(k transform.Filter, h int) pixels {
 	if h == p.h {
 		return p
 	}
@@ -94,8 +94,11 @@ func (p pixels) tall(k kernel, h int) pixels {
 	})
 }
 
-func weigh(k kernel, n, m, o int, value func(i int) byte) byte {
-	scaled := k.scaling(n, m)
+func weigh(k transform.Filter, n, m, o int, value func(i int) byte) byte {
+	var scaled weighing = newNearest(whole(n), m)
+	if k, ok := kernelOf(k); ok {
+		scaled = k.scaling(whole(n), m)
+	}
 	lo, w := scaled.weights(o, make([]float64, scaled.mostTaps()))
 	sum := int64(1) << 21
 	for i, weight := range w {
@@ -104,7 +107,7 @@ func weigh(k kernel, n, m, o int, value func(i int) byte) byte {
 	return byte(max(0, min(255, sum>>22)))
 }
 
-var filters = []transform.Filter{transform.BoxFilter, transform.Bilinear, transform.Bicubic}
+var filters = []transform.Filter{transform.Nearest, transform.BoxFilter, transform.Bilinear, transform.Bicubic, transform.Lanczos}
 
 func drawSteps(t *rapid.T, w, h, most int) []transform.Step {
 	side := rapid.IntRange(1, most)
