@@ -59,6 +59,7 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	}
 	pool, err := worker.New(worker.Options{
 		Path: program, Workers: s.workers, Idle: true, Deadline: s.deadline,
+		RequireIsolation: strings.FieldsFunc(s.isolation, func(r rune) bool { return r == ',' || r == ' ' }),
 	})
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ const maxConfig = 1 << 20
 type settings struct {
 	config string
 
-	store, node, listen, metrics, registry, key, cache, worker, load, datanodePID, logLevel string
+	store, node, listen, metrics, registry, key, cache, worker, isolation, load, datanodePID, logLevel string
 
 	workers, window, queue, jobs int
 	memory, egress               size
@@ -44,6 +44,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.cache, "cache", "", "folder for copies of dataset indexes (default: a folder of this user's cache)")
 	f.StringVar(&s.worker, "worker", "", "worker program (default: stepahead-worker beside this program or on PATH)")
 	f.IntVar(&s.workers, "workers", 0, "worker processes, and preparations at once (default: half of the CPUs)")
+	f.StringVar(&s.isolation, "require-isolation", "", "protections without which no worker may run, separated by commas, such as seccomp,landlock\n(default: none; what is in force is in the metrics)")
 	f.StringVar(&s.load, "load", "", "load of others: \"real\", a share such as 25%, or shares that follow each other every second such as 25%,95%\n(default: 25% on a simulated node, else real)")
 	f.StringVar(&s.datanodePID, "datanode-pid", "", "file with the DataNode's process id, whose run delay is watched")
 	f.Var(&s.memory, "memory", "size of the shelf: tensors that are ready or being made")

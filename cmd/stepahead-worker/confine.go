@@ -4,25 +4,33 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/stepahead-io/stepahead/cmd/stepahead-worker/lockdown"
 	"github.com/stepahead-io/stepahead/transform/worker/protocol"
 )
 
-// confine closes what this process does not need and returns the names of the protections in force that it can
-// vouch for itself. Limits were set by the pool. Landlock and seccomp filters belong here, before Serve.
-func confine() ([]string, error) {
+// confine closes what this process does not need and takes from it what a decoder has no business with. Limits were set
+// by the pool. What the kernel does not offer is reported and is the pool's to judge; everything else that goes
+// wrong is an error.
+func confine() (lockdown.Isolation, error) {
 	if err := closeInherited("/proc/self/fd"); err != nil {
-		return nil, err
+		return lockdown.Isolation{}, err
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	if err != nil || on != 1 {
-		return nil, fmt.Errorf("no_new_privs is not in force (%d, %v): this program must be started by a stepahead pool", on, err)
+		return lockdown.Isolation{}, fmt.Errorf("no_new_privs is not in force (%d, %v): this program must be started by a stepahead pool", on, err)
 	}
-	return []string{"no_new_privs"}, nil
+	i := lockdown.Enter()
+	i.InForce = slices.Insert(i.InForce, 0, "no_new_privs")
+	return i, nil
 }
 
 // closeInherited closes descriptors that the parent process left open by mistake, such as a library's files and

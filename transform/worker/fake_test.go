@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elastic/go-seccomp-bpf"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
@@ -57,7 +58,8 @@ func fakeWorker(mode string) {
 			golden["fake@1"] = fmt.Sprint(os.Getpid())
 		}
 		err := protocol.Serve(protocol.Server{
-			Golden: func() map[string]string { return golden }, Isolation: []string{"no_new_privs"}, Run: fakeRunAll,
+			Golden: func() map[string]string { return golden }, Isolation: []string{"no_new_privs"},
+			Refused: map[string]string{"landlock": "the kernel is too old"}, Run: fakeRunAll,
 		})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -138,6 +140,8 @@ func fakeRun(plan *transform.Plan, key transform.Key, in, out []byte, lim protoc
 	case order == "exit":
 		fmt.Fprintln(os.Stderr, "out of ideas")
 		os.Exit(3)
+	case order == "breach":
+		breach()
 	case order == "hang!!":
 		select {}
 	case order == "slow!!":
@@ -159,6 +163,18 @@ func fakeRun(plan *transform.Plan, key transform.Key, in, out []byte, lim protoc
 		out[i] = v + 1
 	}
 	return spec, nil
+}
+
+// breach makes a system call that a filter forbids.
+func breach() {
+	err := seccomp.LoadFilter(seccomp.Filter{Flag: seccomp.FilterFlagTSync, Policy: seccomp.Policy{
+		DefaultAction: seccomp.ActionAllow,
+		Syscalls:      []seccomp.SyscallGroup{{Action: seccomp.ActionKillProcess, Names: []string{"socket"}}},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	_, _ = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 }
 
 // slow is how long a slow sample takes.

@@ -26,6 +26,7 @@ func TestLostWorkersAreNamedAndReplaced(t *testing.T) {
 		{"segv", reasonCrash, transform.KindCrash, []string{"cat.jpg", "sample 42"}},
 		{"kill", reasonCrash, transform.KindCrash, []string{"cat.jpg", "SIGKILL"}},
 		{"exit", reasonCrash, transform.KindCrash, []string{"exit status 3", "out of ideas"}},
+		{"breach", reasonCrash, transform.KindCrash, []string{"cat.jpg", "SIGSYS", "system call"}},
 		{"hang!!", reasonDeadline, transform.KindDeadline, []string{"cat.jpg", "1s"}},
 	} {
 		t.Run(c.order, func(t *testing.T) {
@@ -59,6 +60,17 @@ func TestProgramsThatDoNotStartAreNamed(t *testing.T) {
 				t.Errorf("stats are %+v", s)
 			}
 		})
+	}
+}
+
+func TestRequiredIsolationIsInForceOrNothingRuns(t *testing.T) {
+	works(t, fakePool(t, "good", Options{RequireIsolation: []string{"process", "no_new_privs"}}))
+
+	p := fakePool(t, "good", Options{RequireIsolation: []string{"process", "landlock", "seccomp"}})
+	_, _, err := run(t.Context(), t, p, "abc", 3)
+	wantKind(t, err, transform.KindIO, "landlock (the kernel is too old)", "seccomp (the program does not offer it", "no_new_privs")
+	if s := p.Stats(); s.Killed[reasonStart] != 1 || s.Running != 0 || s.Isolation != "" {
+		t.Errorf("stats are %+v", s)
 	}
 }
 

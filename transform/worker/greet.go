@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -45,7 +46,29 @@ func (p *Pool) greet(ctx context.Context, w *process) error {
 		}
 		isolation = append(isolation, "sched_idle")
 	}
+	if err := p.o.enough(isolation, welcome.Refused); err != nil {
+		return err
+	}
 	return p.learn(welcome.Golden, isolation)
+}
+
+// enough compares the protections in force with those that are required.
+func (o Options) enough(inForce []string, refused map[string]string) error {
+	var missing []string
+	for _, name := range o.RequireIsolation {
+		if slices.Contains(inForce, name) {
+			continue
+		}
+		why := refused[name]
+		if why == "" {
+			why = "the program does not offer it; it has " + strings.Join(inForce, ", ")
+		}
+		missing = append(missing, fmt.Sprintf("%s (%s)", name, printable(why)))
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("isolation that is required is not in force: %s; run it on a kernel and in a container that offer it, or require less", strings.Join(missing, "; "))
 }
 
 func (o Options) limits() protocol.Limits {

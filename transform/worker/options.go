@@ -33,6 +33,10 @@ type Options struct {
 	// MemoryLimit bounds the address space of one worker, in bytes; it holds the input and the output too. Default:
 	// 2.75 GiB more than those, which makes 4 GiB.
 	MemoryLimit int64
+	// RequireIsolation lists protections without which no worker may run, by their names in Stats.Isolation; see
+	// docs/worker.md. A worker that lacks one is a failed start, whose error says what is missing and why. Default: none,
+	// so that what a kernel or container does not offer is missing from Stats.Isolation and no more.
+	RequireIsolation []string
 
 	testing testKnobs
 }

@@ -32,8 +32,8 @@ type Stats struct {
 	Busy    int              // jobs at work or starting a worker
 	Started int64            // worker processes ever started
 	Killed  map[string]int64 // worker processes lost, by reason: crash, deadline, cancel, protocol, start, retired, closed
-	// Isolation lists what confines the workers, joined by "+"; "" before the first start. Today that is
-	// process, rlimits, no_new_privs and, when asked for, sched_idle.
+	// Isolation lists what confines the workers, joined by "+"; "" before the first start. All that there is reads
+	// process+rlimits+no_new_privs+landlock+landlock_net+landlock_scope+seccomp+sched_idle, the last when asked for.
 	Isolation string
 }
 

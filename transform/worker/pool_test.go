@@ -137,6 +137,10 @@ func TestGoldenComesFromTheProgram(t *testing.T) {
 		}
 		clear(got) // ours to change
 	}
+	works(t, p)
+	if s := p.Stats(); s.Started != 1 {
+		t.Errorf("digests and jobs took %d workers", s.Started)
+	}
 }
 
 func TestCPUCountsLiveAndDeadWorkersAndNeverFalls(t *testing.T) {

@@ -210,8 +210,11 @@ func (p *process) obituary() string {
 	how := p.cmd.ProcessState.String()
 	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		how = "killed by " + unix.SignalName(ws.Signal())
-		if ws.Signal() == syscall.SIGKILL {
+		switch ws.Signal() {
+		case syscall.SIGKILL:
 			how += " (the kernel does that when memory or CPU time runs out)"
+		case syscall.SIGSYS:
+			how += " (it made a system call that no decoder needs: the input may have taken it over)"
 		}
 	}
 	if said := p.stderr.String(); said != "" {

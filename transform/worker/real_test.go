@@ -145,6 +145,30 @@ func TestTheRealWorkerNamesBadContent(t *testing.T) {
 	}
 }
 
+// Whatever this machine offers is in force on every thread, and on one that offers all of it nothing is missing.
+func TestTheRealWorkerIsConfined(t *testing.T) {
+	all := []string{"process", "rlimits", "no_new_privs", "landlock", "landlock_net", "landlock_scope", "seccomp", "sched_idle"}
+	p := realPool(t, Options{Workers: 1, Idle: true, RequireIsolation: all})
+	if _, err := p.Golden(t.Context()); err != nil {
+		testdata.Missing(t, "a kernel and a container that offer seccomp filters and Landlock version 6: %v", err)
+	}
+	if got := p.Stats().Isolation; got != strings.Join(all, "+") {
+		t.Errorf("isolation is %s", got)
+	}
+	for w := range p.live {
+		threads, err := filepath.Glob(procPath(w.cmd.Process.Pid, "task/*/status"))
+		if err != nil || len(threads) == 0 {
+			t.Fatal(threads, err)
+		}
+		for _, path := range threads {
+			status, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(string(status), "\nSeccomp:\t2\n") || !strings.Contains(string(status), "\nNoNewPrivs:\t1\n") {
+				t.Errorf("%s: %v, %s", path, err, status)
+			}
+		}
+	}
+}
+
 // A training process holds many descriptors that its libraries forgot to mark close-on-exec.
 func TestTheRealWorkerStartsWithManyLeakedDescriptors(t *testing.T) {
 	null, err := os.Open(os.DevNull)

@@ -57,6 +57,7 @@ type Hello struct {
 type Welcome struct {
 	Protocol  int               `json:"protocol"`
 	Isolation []string          `json:"isolation"` // what the worker has locked down by itself
+	Refused   map[string]string `json:"refused"`   // protection -> why it is not in force
 	Golden    map[string]string `json:"golden"`    // operator identity -> golden digest, hex
 }
 

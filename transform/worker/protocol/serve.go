@@ -15,6 +15,8 @@ type Server struct {
 	Golden func() map[string]string
 	// Isolation names what this process has locked down by itself.
 	Isolation []string
+	// Refused says why protections are not in force, by their names.
+	Refused map[string]string
 	// Run executes the agent halves of up to MaxBatch samples, one after the other, and writes the pixels of each to the
 	// front of its Out, as image.RunBatch does. An output that does not fit is an error of kind limit.
 	Run func(samples []Sample, lim Limits, results []Result)
@@ -44,7 +46,7 @@ func Serve(s Server) error {
 	if err != nil {
 		return err
 	}
-	if err := send(Welcome{Protocol: Version, Isolation: s.Isolation, Golden: s.Golden()}.Append(nil)); err != nil {
+	if err := send(Welcome{Protocol: Version, Isolation: s.Isolation, Refused: s.Refused, Golden: s.Golden()}.Append(nil)); err != nil {
 		return err
 	}
 	if hello.Protocol != Version {
