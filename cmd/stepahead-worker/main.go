@@ -87,11 +87,14 @@ func confineAndServe() error {
 }
 
 func runImages(samples []protocol.Sample, lim protocol.Limits, results []protocol.Result) {
-	limits := image.Limits{
-		MaxPixels: lim.MaxPixels, MaxInput: lim.MaxInput, MaxOutput: lim.MaxOutput, MaxMemory: lim.MaxMemory,
-	}
+	items, made := make([]image.Item, len(samples)), make([]image.Result, len(samples))
 	for i, s := range samples {
-		spec, err := image.Run(s.Plan, s.Key, s.In, s.Out, limits)
-		results[i] = protocol.Result{Spec: spec, Err: err}
+		items[i] = image.Item(s)
+	}
+	image.RunBatch(items, image.Limits{
+		MaxPixels: lim.MaxPixels, MaxInput: lim.MaxInput, MaxOutput: lim.MaxOutput, MaxMemory: lim.MaxMemory,
+	}, made)
+	for i, r := range made {
+		results[i] = protocol.Result(r)
 	}
 }

@@ -14,8 +14,9 @@ const (
 	landlockScopeSince = 6 // 6.12
 )
 
-// restrictAccess forbids this process, by Landlock, every file, TCP port, and process outside of it, as far as the kernel
-// can, but for a look at the list of its own threads, which the library needs on older kernels. What is open stays usable. It stands behind the filter of system calls: where a container refuses that one, or a
+// restrictAccess forbids this process, by Landlock, every file, every TCP port and every process outside of it, as far as
+// the kernel can. What is open stays usable, and the list of the process's own threads can be seen, which the library needs
+// on older kernels. It stands behind the filter of system calls: where a container refuses that one, or a
 // kernel lets a call through in disguise, files stay closed all the same.
 func restrictAccess(i *Isolation) {
 	version, err := llsys.LandlockGetABIVersion()
