@@ -18,6 +18,14 @@ func readDecodeImage(p *params) Op {
 	}
 }
 
+// Decode returns the plan's first operator; for the rest of a cut plan, which decodes nothing, the zero value.
+func (p *Plan) Decode() DecodeImage {
+	if p.cut == 0 {
+		return DecodeImage{}
+	}
+	return p.ops[0].(DecodeImage)
+}
+
 // Name implements [Op].
 func (DecodeImage) Name() string { return "DecodeImage" }
 
@@ -41,7 +49,7 @@ func (o DecodeImage) shape(string, shape) (shape, error) { return shape{channels
 func (DecodeImage) resolve(*resolver, int, Key) error { return nil }
 
 func (o DecodeImage) identities() []string {
-	ids := []string{"jpeg/islow-fancy@1", "png/libpng@1"}
+	ids := []string{"jpeg/islow-fancy@1", "png/libpng@1", "webp/libwebp@1", "gif/go@1"}
 	if o.JPEG == "dct-scaled" {
 		ids[0] = "jpeg/dct-scaled@1"
 	}

@@ -34,7 +34,7 @@ func RunBatch(items []Item, lim Limits, results []Result) {
 		n := min(len(items), batchSize)
 		errands := make([]errand, n)
 		for i, item := range items[:n] {
-			errands[i] = errand{in: item.In, out: item.Out, resolve: resolver(item.Plan, item.Key)}
+			errands[i] = errand{in: item.In, out: item.Out, decoding: item.Plan.Decode(), resolve: resolver(item.Plan, item.Key)}
 		}
 		j.run(errands)
 		for i := range errands {
@@ -46,11 +46,12 @@ func RunBatch(items []Item, lim Limits, results []Result) {
 
 // errand is one image of a batch.
 type errand struct {
-	in, out []byte
-	resolve func(width, height int) (transform.Resolved, error)
-	picture *picture
-	work    *work
-	result  Result
+	in, out  []byte
+	decoding transform.DecodeImage // the zero value: as the defaults
+	resolve  func(width, height int) (transform.Resolved, error)
+	picture  *picture
+	work     *work
+	result   Result
 }
 
 // run does a batch: all headers in one call, then the first stages of all whose results need no memory but the
@@ -61,7 +62,7 @@ func (j job) run(errands []errand) {
 	for i := range errands {
 		e := &errands[i]
 		defer e.picture.close()
-		if e.result.Err = j.plan(e); e.result.Err == nil && e.fits() {
+		if e.result.Err = j.plan(e); e.result.Err == nil && e.direct() {
 			first := e.work.parts[0]
 			together = append(together, running{e.picture, first.stage, e.work.out[:first.bytes()]})
 		}
@@ -79,10 +80,13 @@ func (j job) run(errands []errand) {
 func (j job) open(errands []errand) {
 	pictures := make([]*picture, len(errands))
 	for i := range errands {
-		pictures[i] = j.admit(errands[i].in)
+		pictures[i] = j.admit(errands[i].in, errands[i].decoding)
 		errands[i].picture = pictures[i]
 	}
 	openAll(pictures, j.lim)
+	for _, p := range pictures {
+		p.settle()
+	}
 }
 
 // plan decides what is done to an opened picture.
@@ -99,16 +103,18 @@ func (j job) plan(e *errand) error {
 	return err
 }
 
-// fits reports whether the first stage needs no memory for its result but the caller's.
-func (e *errand) fits() bool { return e.work.parts[0].bytes() <= int64(len(e.work.out)) }
+// direct reports whether the first stage needs no memory but the caller's for its result, and none for its picture.
+func (e *errand) direct() bool {
+	return e.work.parts[0].bytes() <= int64(len(e.work.out)) && e.picture.streams()
+}
 
 // complete runs the first stage, unless it has run, and everything after it.
 func (j job) complete(e *errand, memory *buffers) (transform.TensorSpec, error) {
 	first := e.work.parts[0]
 	memory.begin(e.work.out)
 	pixels := memory.take(first.bytes())
-	if !e.fits() {
-		runAll([]running{{e.picture, first.stage, pixels}}, j.variant, j.lim)
+	if !e.direct() {
+		j.decode(e.picture, first.stage, pixels)
 	}
 	if e.picture.err != nil {
 		return transform.TensorSpec{}, e.picture.err

@@ -41,7 +41,10 @@ type picture struct {
 	name          string        // of the format, for messages
 	code          C.int32_t     // of the decoder
 	in            []byte
-	width, height int
+	decoding      transform.DecodeImage // the zero value: as the defaults
+	gif           *gif                  // of what is decoded in Go, once it is opened
+	width, height int                   // as shown
+	turn          turn                  // of what c gives
 	err           error
 }
 
@@ -57,7 +60,7 @@ func openAll(pictures []*picture, lim Limits) {
 	var todo []*picture
 	var args []C.sa_opening
 	for _, p := range pictures {
-		if p.err != nil || p.code == C.SA_PIXELS {
+		if p.err != nil || p.code == C.SA_PIXELS || p.code == inGo {
 			continue
 		}
 		todo = append(todo, p)

@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"hash"
 
 	"github.com/stepahead-io/stepahead/transform"
 )
@@ -17,14 +18,17 @@ type format struct {
 	code  C.int32_t // the decoder; 0: recognised, not decoded
 }
 
+// inGo is the code of formats that are decoded in Go.
+const inGo = -1
+
 // formats is the place where a new decoder is entered.
 func formats() []format {
 	return []format{
 		{"jpeg", 0, "\xff\xd8\xff", C.SA_JPEG},
 		{"png", 0, "\x89PNG\r\n\x1a\n", C.SA_PNG},
 		{"webp", 8, "WEBPVP8", C.SA_WEBP},
-		{"gif", 0, "GIF87a", 0},
-		{"gif", 0, "GIF89a", 0},
+		{"gif", 0, "GIF87a", inGo},
+		{"gif", 0, "GIF89a", inGo},
 		{"bmp", 0, "BM", 0},
 		{"tiff", 0, "II*\x00", 0},
 		{"tiff", 0, "MM\x00*", 0},
@@ -37,6 +41,16 @@ func formats() []format {
 	}
 }
 
+// decoders says how the identity of each decoder is put to the test.
+func (j job) decoders() map[string]func(h hash.Hash) {
+	return map[string]func(h hash.Hash){
+		"jpeg/islow-fancy@1": func(h hash.Hash) { j.hashDecoded(h, "vectors/jpeg-*") },
+		"png/libpng@1":       func(h hash.Hash) { j.hashDecoded(h, "vectors/png-*") },
+		"webp/libwebp@1":     func(h hash.Hash) { j.hashDecoded(h, "vectors/webp-*") },
+		"gif/go@1":           func(h hash.Hash) { j.hashDecoded(h, "vectors/gif-*") },
+	}
+}
+
 // sniff tells the format of an encoded image, or the error that says what it is instead.
 func sniff(in []byte) (format, error) {
 	for _, f := range formats() {
@@ -44,7 +58,7 @@ func sniff(in []byte) (format, error) {
 			continue
 		}
 		if f.code == 0 {
-			return f, refuse(transform.KindUnsupported, "this build does not decode %s; it decodes jpeg, png and webp", f.name)
+			return f, refuse(transform.KindUnsupported, "this build does not decode %s; it decodes jpeg, png, webp and gif", f.name)
 		}
 		return f, nil
 	}

@@ -93,7 +93,7 @@ func TestEveryCutAndFlippedBit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"jpeg-420.jpg", "jpeg-422-progressive.jpg", "jpeg-444-restart.jpg", "png-palette.png", "png-interlaced.png"} {
+	for _, name := range []string{"jpeg-420.jpg", "jpeg-422-progressive.jpg", "jpeg-444-restart.jpg", "png-palette.png", "png-interlaced.png", "webp-lossless.webp", "webp-animated.webp", "gif-interlaced.gif"} {
 		in, err := os.ReadFile(filepath.Join("vectors", name))
 		if err != nil {
 			t.Fatal(err)

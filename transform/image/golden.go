@@ -33,12 +33,8 @@ func Golden() map[string]string {
 
 // operators says how each identity is put to the test.
 func (j job) operators() map[string]func(h hash.Hash) {
-	all := map[string]func(h hash.Hash){
-		"jpeg/islow-fancy@1":   func(h hash.Hash) { j.hashDecoded(h, "vectors/jpeg-*") },
-		"png/libpng@1":         func(h hash.Hash) { j.hashDecoded(h, "vectors/png-*") },
-		"webp/libwebp@1":       func(h hash.Hash) { j.hashDecoded(h, "vectors/webp-*") },
-		"resize/pil-nearest@1": func(h hash.Hash) { j.hashResized(h, transform.Nearest, 1) },
-	}
+	all := j.decoders()
+	all["resize/pil-nearest@1"] = func(h hash.Hash) { j.hashResized(h, transform.Nearest, 1) }
 	for _, filter := range []transform.Filter{transform.BoxFilter, transform.Bilinear, transform.Bicubic, transform.Lanczos} {
 		for version := 1; version <= 2; version++ {
 			all[fmt.Sprintf("resize/pil-%s@%d", filter, version)] = func(h hash.Hash) { j.hashResized(h, filter, version) }

@@ -140,6 +140,15 @@ func makeVectors(t *testing.T) map[string][]byte {
 		all[name] = data
 	}
 	all["webp-animated.webp"] = animated(all["webp-lossy.webp"], w+9, h+5, 4, 2, w, h)
+	whole := transform.Box{W: w, H: h}
+	for name, s := range map[string]gifShape{
+		"gif-grey.gif":       {Width: w, Height: h, Frame: whole, Transparent: -1, Bits: 7, Frames: 1},
+		"gif-interlaced.gif": {Width: w, Height: h, Frame: whole, Global: 6, Transparent: 9, Interlaced: true, Bits: 6, Frames: 2},
+		"gif-beyond.gif":     {Width: 20, Height: 40, Frame: transform.Box{X: 5, Y: 4, W: w, H: h}, Global: 3, Local: 4, Transparent: 2, Bits: 5, Frames: 1},
+	} {
+		s.Seed = uint32(len(name))
+		all[name] = s.bytes()
+	}
 	all["png-interlaced.png"] = interlacedPNG(photo(4, w, h, 4), w, h)
 	return all
 }

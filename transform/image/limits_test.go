@@ -56,7 +56,7 @@ func TestErrorsAreNamed(t *testing.T) {
 		{"PNG magic alone", []byte("\x89PNG\r\n\x1a\n"), Limits{}, nil, 0, transform.KindTruncated, "png"},
 		{"WebP", []byte("RIFF\x40\x00\x00\x00WEBPVP8 \x30\x00\x00\x00"), Limits{}, nil, 0, transform.KindTruncated, "webp"},
 		{"WebP of nothing", []byte("RIFF\x0c\x00\x00\x00WEBPVP8 \x00\x00\x00\x00"), Limits{}, nil, 0, transform.KindDecode, "webp"},
-		{"GIF", []byte("GIF89a\x01\x00\x01\x00"), Limits{}, nil, 0, transform.KindUnsupported, "gif"},
+		{"GIF", []byte("GIF89a\x01\x00\x01\x00"), Limits{}, nil, 0, transform.KindTruncated, "gif"},
 		{"cut JPEG", photo[:len(photo)/2], Limits{}, nil, 64 * 64 * 3, transform.KindTruncated, "row"},
 		{"PNG without pixels", pngHeader(4, 4), Limits{}, nil, 48, transform.KindTruncated, "row 0 of 4"},
 		{"PNG bomb", pngHeader(1<<31-1, 1<<31-1), Limits{}, nil, 0, transform.KindLimit, "2147483647 x 2147483647"},

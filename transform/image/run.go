@@ -50,12 +50,12 @@ type job struct {
 }
 
 // admit refuses an input that is too large or not an image, and otherwise returns what is to be opened.
-func (j job) admit(in []byte) *picture {
+func (j job) admit(in []byte, decoding transform.DecodeImage) *picture {
 	if int64(len(in)) > j.lim.MaxInput {
 		return &picture{err: refuse(transform.KindLimit, "%d bytes, the limit is %d", len(in), j.lim.MaxInput)}
 	}
 	f, err := sniff(in)
-	return &picture{name: f.name, code: f.code, in: in, err: err}
+	return &picture{name: f.name, code: f.code, in: in, decoding: decoding, err: err}
 }
 
 // judge refuses what is too large, before any memory is taken for pixels.
