@@ -9,6 +9,7 @@ import (
 	"io/fs"
 
 	"github.com/stepahead-io/stepahead/transform"
+	"github.com/stepahead-io/stepahead/transform/image/pixel"
 )
 
 // vectors are small encoded images of every shape that decoders treat differently. Their names begin with
@@ -22,7 +23,7 @@ var vectors embed.FS
 // when these agree, and those of [transform.Golden]. A vector that fails contributes its error instead of pixels.
 func Golden() map[string]string {
 	j := job{lim: Limits{}.withDefaults(), variant: bestVariant()}
-	golden := map[string]string{}
+	golden := pixel.Golden()
 	for id, write := range j.operators() {
 		h := sha256.New()
 		write(h)

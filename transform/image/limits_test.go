@@ -72,7 +72,7 @@ func TestErrorsAreNamed(t *testing.T) {
 		{"output of a resize", photo, Limits{MaxOutput: 1 << 20}, resize(1<<27, 1<<27, 2), 1 << 20, transform.KindLimit, "134217728"},
 		{"resize to nothing", photo, Limits{}, resize(0, 5, 2), 1 << 20, transform.KindPlan, "0 x 5"},
 		{"unknown version", photo, Limits{}, resize(5, 5, 3), 1 << 20, transform.KindPlan, "3"},
-		{"box outside", photo, Limits{}, []transform.Step{{Kind: transform.StepCrop, Box: transform.Box{X: 64, W: 1, H: 1}, Pad: "odd"}}, 10, transform.KindPlan, "outside"},
+		{"box outside", photo, Limits{}, []transform.Step{{Kind: transform.StepCrop, Box: transform.Box{X: 64, W: 1, H: 1}, Pad: "odd"}}, 10, transform.KindPlan, "odd"},
 		{"empty box", photo, Limits{}, crop(0, 4), 10, transform.KindPlan, "0 x 4"},
 		{"unknown step", photo, Limits{}, []transform.Step{{Kind: "blur"}}, 1 << 20, transform.KindPlan, "blur"},
 	} {

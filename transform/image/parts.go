@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stepahead-io/stepahead/transform"
+	"github.com/stepahead-io/stepahead/transform/image/pixel"
 )
 
 // part is one pass over a picture: a stage, which C executes row by row, or a step on finished pixels.
@@ -57,12 +58,16 @@ func partOf(width, height int, step transform.Step) (part, error) {
 	switch {
 	case err != nil || fits:
 		return part{stage: s}, err
-	case step.Kind == transform.StepCrop && (step.Box.W < 1 || step.Box.H < 1):
-		return part{}, bad(step, "crop to %d x %d", step.Box.W, step.Box.H)
+	case !pixel.Handles(step.Kind):
+		return part{}, bad(step, "unknown step %q", step.Kind)
 	case step.Kind == transform.StepCrop:
-		return part{}, bad(step, "box %+v lies outside the %d x %d picture, padded %q", step.Box, width, height, step.Pad)
+		width, height = step.Box.W, step.Box.H
 	}
-	return part{}, bad(step, "unknown step %q", step.Kind)
+	if width < 1 || height < 1 {
+		return part{}, bad(step, "%s to %d x %d pixels", step.Kind, width, height)
+	}
+	step.Width, step.Height = width, height
+	return part{step: step}, nil
 }
 
 func bad(step transform.Step, detail string, args ...any) error {

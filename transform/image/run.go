@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stepahead-io/stepahead/transform"
+	"github.com/stepahead-io/stepahead/transform/image/pixel"
 )
 
 const (
@@ -142,7 +143,8 @@ func (j job) finish(w *work, memory *buffers, pixels []byte) (transform.TensorSp
 // then applies one part to finished pixels and returns the pixels after it.
 func (j job) then(p part, pixels []byte, width, height int, memory *buffers) ([]byte, error) {
 	if p.stage == nil {
-		return nil, bad(p.step, "unknown step %q", p.step.Kind)
+		im, err := pixel.Apply(p.step, pixel.Image{W: width, H: height, Pix: pixels}, func(n int) []byte { return memory.take(int64(n)) })
+		return im.Pix, err
 	}
 	out := memory.take(p.bytes())
 	in := pixelsOf(pixels, width, height)

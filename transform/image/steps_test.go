@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/transform"
+	"github.com/stepahead-io/stepahead/transform/image/pixel"
 	"pgregory.net/rapid"
 )
 
@@ -36,7 +37,17 @@ func (p pixels) apply(s transform.Step) pixels {
 		return p.cropped(s.Box)
 	case transform.StepFlip:
 		return p.flipped()
+	case transform.StepResize:
+		return p.resized(s)
 	}
+	im, err := pixel.Apply(s, pixel.Image{W: p.w, H: p.h, Pix: bytes.Clone(p.rgb)}, func(n int) []byte { return make([]byte, n) })
+	if err != nil {
+		panic(err)
+	}
+	return pixels{im.Pix, im.W, im.H}
+}
+
+func (p pixels) resized(s transform.Step) pixels {
 	k := s.Filter
 	down := p.h - s.Height
 	if s.Version == 2 && down > 0 && down > 2*(p.w-s.Width) {
@@ -114,7 +125,7 @@ func drawSteps(t *rapid.T, w, h, most int) []transform.Step {
 	var steps []transform.Step
 	for range rapid.IntRange(0, 5).Draw(t, "steps") {
 		s := transform.Step{Op: len(steps), Pad: transform.PadConstant, Filter: rapid.SampledFrom(filters).Draw(t, "filter")}
-		s.Kind = rapid.SampledFrom([]transform.StepKind{transform.StepCrop, transform.StepResize, transform.StepFlip}).Draw(t, "kind")
+		s.Kind = rapid.SampledFrom([]transform.StepKind{transform.StepCrop, transform.StepResize, transform.StepFlip, transform.StepInvert, transform.StepSharpness}).Draw(t, "kind")
 		switch s.Kind {
 		case transform.StepCrop:
 			s.Box.X, s.Box.Y = rapid.IntRange(-5, w-1).Draw(t, "x"), rapid.IntRange(-5, h-1).Draw(t, "y")
@@ -124,6 +135,8 @@ func drawSteps(t *rapid.T, w, h, most int) []transform.Step {
 		case transform.StepResize:
 			s.Width, s.Height, s.Version = side.Draw(t, "width"), side.Draw(t, "height"), rapid.IntRange(1, 2).Draw(t, "version")
 			w, h = s.Width, s.Height
+		case transform.StepSharpness: // makes a new picture; inverting does not
+			s.Factor = 1.5
 		}
 		steps = append(steps, s)
 	}
