@@ -1,7 +1,8 @@
 """An independent implementation of what transform draws and computes; prints the golden files.
 
-    python reference.py draws     needs only the standard library
-    python reference.py tables    needs torch and torchvision
+    python reference.py draws          needs only the standard library
+    python reference.py tables         needs torch and torchvision
+    python reference.py torchvision    needs torch and torchvision
 
 It was written from docs/randomness.md and torchvision's documentation, not from the Go code.
 """
@@ -65,6 +66,21 @@ def exp(y):
     return math.ldexp(p, n)
 
 
+def sin(x, ahead=0):
+    n = round(x * float.fromhex("0x1.45f306dc9c883p-1"))
+    r = (x - n * float.fromhex("0x1.921fb544p0")) - n * float.fromhex("0x1.0b4611a626331p-34")
+    z, p, turn = r * r, 0.0, (n + ahead) % 4
+    odd = 1 - turn % 2
+    for k in range(8, -1, -1):
+        p = p * z + (-1) ** k / math.factorial(2 * k + odd)
+    p = r * p if odd else p
+    return -p if turn >= 2 else p
+
+
+def cos(x):
+    return sin(x, 1)
+
+
 def random_resized_crop(w, h, scale, ratio, draws):
     area = float(w * h)
     lo, hi = log(ratio[0]), log(ratio[1])
@@ -114,6 +130,14 @@ def draws():
         {"x": x.hex(), "log": log(x).hex(), "exp": exp(log(x)).hex()}
         for x in [0.75, 4 / 3, 1.0, 0.5, 2.0, 1 / 65535, 65535.0, 1e-3, 0.9999999, 1.0000001, 3.3]
     ]
+    angles = [
+        {"x": x.hex(), "sin": sin(x).hex(), "cos": cos(x).hex()}
+        for x in [
+            0.0,
+            1e-9,
+            *(math.radians(d) for d in (-30.0, -9.3, -45.0, -90.0, -135.5, -330.0, -354.6, -359.99, 30.0, 700.0)),
+        ]
+    ]
     sizes = [(500, 375), (375, 500), (1, 1), (1, 500), (4000, 3), (224, 224), (31, 17), (65500, 65500)]
     ranges = [
         ((0.08, 1.0), (3 / 4, 4 / 3)),
@@ -132,6 +156,7 @@ def draws():
     return {
         "streams": streams,
         "functions": functions,
+        "angles": angles,
         "crops": crops,
         "flips": flips,
         "resizes": resizes(sizes),
@@ -213,8 +238,14 @@ def tables():
     return {"torch": torch.__version__, "torchvision": torchvision.__version__, "tables": out}
 
 
+def torchvision_draws():
+    import torchvision_draws
+
+    return torchvision_draws.golden()
+
+
 if __name__ == "__main__":
-    golden = {"draws": draws, "tables": tables}[sys.argv[1]]()
+    golden = {"draws": draws, "tables": tables, "torchvision": torchvision_draws}[sys.argv[1]]()
     parts = []
     for name, value in golden.items():
         if isinstance(value, list):  # one record a line, so that a change reads well
