@@ -213,7 +213,7 @@ func TestFixedAndOutput(t *testing.T) {
 
 func TestIdentities(t *testing.T) {
 	got := mustParse(t, trainOps).Identities()
-	want := []string{"draw/sha256-counter@1", "geometry/torchvision@1", "jpeg/islow-fancy@1", "png/libpng@1", "resize/pil-bilinear@2"}
+	want := []string{"draw/sha256-counter@1", "geometry/torchvision@1", "gif/go@1", "jpeg/islow-fancy@1", "png/libpng@1", "resize/pil-bilinear@2", "webp/libwebp@1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("identities are %v", got)
 	}
@@ -221,11 +221,11 @@ func TestIdentities(t *testing.T) {
 		t.Errorf("identities are %v", got)
 	}
 	for ops, want := range map[string]string{
-		`{"op":"DecodeImage","orientation":"apply"}`:                                          "exif/orientation@1 jpeg/islow-fancy@1 png/libpng@1",
-		`{"op":"DecodeImage","jpeg":"dct-scaled","truncated":"fill"}`:                         "jpeg/dct-scaled@1 png/libpng@1 truncated/pil-fill@1",
-		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"nearest","version":1}`: "geometry/torchvision@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-nearest@1",
-		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"lanczos","version":1}`: "geometry/torchvision@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-lanczos@1",
-		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"box"}`:                 "geometry/torchvision@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-box@2",
+		`{"op":"DecodeImage","orientation":"apply"}`:                                          "exif/orientation@1 gif/go@1 jpeg/islow-fancy@1 png/libpng@1 webp/libwebp@1",
+		`{"op":"DecodeImage","jpeg":"dct-scaled","truncated":"fill"}`:                         "gif/go@1 jpeg/dct-scaled@1 png/libpng@1 truncated/pil-fill@1 webp/libwebp@1",
+		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"nearest","version":1}`: "geometry/torchvision@1 gif/go@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-nearest@1 webp/libwebp@1",
+		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"lanczos","version":1}`: "geometry/torchvision@1 gif/go@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-lanczos@1 webp/libwebp@1",
+		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"box"}`:                 "geometry/torchvision@1 gif/go@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-box@2 webp/libwebp@1",
 	} {
 		if got := strings.Join(mustParse(t, ops).Identities(), " "); got != want {
 			t.Errorf("identities of %s are %s", ops, got)
@@ -331,9 +331,10 @@ func FuzzParsePlan(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data)
+		f.Add(data, uint32(500), uint32(375), uint64(7))
+		f.Add(data, uint32(0), uint32(maxSide-1), uint64(0))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Fuzz(func(t *testing.T, data []byte, width, height uint32, sample uint64) {
 		p, err := ParsePlan(data)
 		if err != nil {
 			var e *Error
@@ -346,15 +347,20 @@ func FuzzParsePlan(f *testing.F) {
 		if err != nil || again.Digest() != p.Digest() {
 			t.Fatalf("%s is not canonical: %v", p.Canonical(), err)
 		}
-		if _, err := p.Resolve(33, 21, Key{}); err != nil && !err.(*Error).Content() {
-			t.Fatalf("%s does not resolve: %v", p.Canonical(), err)
-		}
+		// Whatever the size, what parses resolves to steps that can be executed, or to an error that names the operator.
+		checkResolved(t, p, 33, 21, Key{Sample: sample})
+		checkResolved(t, p, int(width%maxSide)+1, int(height%maxSide)+1, Key{Sample: sample})
 		agent, rest := p.Cut()
 		if agent.Len()+rest.Len() != p.Len() {
 			t.Fatal("cutting loses operators")
 		}
-		if _, err := NewFinisher(rest, 3); err != nil {
+		tail, err := NewFinisher(rest, p.pixels.channels)
+		if err != nil {
 			t.Fatal(err)
 		}
+		src := make([]byte, 20*p.pixels.channels)
+		dst := make([]byte, tail.Spec(TensorSpec{Shape: []int{len(src)}}).Bytes())
+		tail.Apply(dst, src)
+		tail.Erase(dst, 5, 4, Key{Sample: sample})
 	})
 }
