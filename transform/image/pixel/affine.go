@@ -128,38 +128,40 @@ func affineBilinear(out, im Image, m [6]float64) {
 	for i := range out.H {
 		to := out.row(i)
 		yy := float64(i) + 0.5
-		for j := range out.W {
+		xRow, yRow := float64(m[1]*yy), float64(m[4]*yy)
+		for j := 0; len(to) >= channels; j, to = j+1, to[channels:] {
 			xx := float64(j) + 0.5
-			x, y := along(m[0], xx, m[1], yy, m[2]), along(m[3], xx, m[4], yy, m[5])
+			x, y := float64(m[0]*xx)+xRow+m[2], float64(m[3]*xx)+yRow+m[5]
 			if inside(x, im.W) && inside(y, im.H) {
-				interpolate((*[channels]byte)(to[channels*j:]), im, x-0.5, y-0.5)
+				*(*[channels]byte)(to) = interpolate(im, x-0.5, y-0.5)
 			}
 		}
 	}
 }
 
-// interpolate takes the point (x, y), where pixel centres are whole and (-0.5, -0.5) is the outermost corner.
-func interpolate(to *[channels]byte, im Image, x, y float64) {
+// interpolate returns the colour of the point (x, y), where pixel centres are whole and (-0.5, -0.5) is the outermost corner.
+func interpolate(im Image, x, y float64) (p [channels]byte) {
 	left, right, dx := neighbours(x, im.W)
 	top, bottom, dy := neighbours(y, im.H)
-	up, down := im.row(top), im.row(bottom)
-	left, right = left*channels, right*channels
-	for c := range to {
-		v1 := mixFloat(up[left+c], up[right+c], dx)
-		v2 := mixFloat(down[left+c], down[right+c], dx)
-		to[c] = uint8(v1 + float64((v2-v1)*dy))
+	top, bottom = top*im.W, bottom*im.W
+	a, b := (*[channels]byte)(im.Pix[channels*(top+left):]), (*[channels]byte)(im.Pix[channels*(top+right):])
+	c, d := (*[channels]byte)(im.Pix[channels*(bottom+left):]), (*[channels]byte)(im.Pix[channels*(bottom+right):])
+	for i := range p {
+		up, down := mixFloat(a[i], b[i], dx), mixFloat(c[i], d[i], dx)
+		p[i] = uint8(int32(up + float64((down-up)*dy)))
 	}
+	return p
 }
 
 // neighbours returns the positions below and above v, at most the outermost, and the way from the lower to v.
 func neighbours(v float64, n int) (below, above int, part float64) {
-	i := int(v)
 	if v < 0 {
-		i = -1
+		return 0, 0, v + 1
 	}
-	return max(i, 0), min(i+1, n-1), v - float64(i)
+	below = int(v)
+	return below, min(below+1, n-1), v - float64(below)
 }
 
 func mixFloat(a, b uint8, part float64) float64 {
-	return float64(a) + float64(float64(int(b)-int(a))*part)
+	return float64(a) + float64(float64(int32(b)-int32(a))*part)
 }

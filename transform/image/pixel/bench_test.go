@@ -1,11 +1,12 @@
 package pixel
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
+	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/transform"
 )
 
@@ -39,18 +40,37 @@ func label(s transform.Step) string {
 	return fmt.Sprint(s.Kind, s.Filter, map[bool]string{true: "-noise"}[s.Noise])
 }
 
+// BenchmarkApply reports the least time too, which a busy machine disturbs least.
 func BenchmarkApply(b *testing.B) {
-	source := madeUp(3, 224, 224, 0)
 	for _, s := range timed() {
-		b.Run(label(s), func(b *testing.B) {
-			pix, out := bytes.Clone(source.Pix), make([]byte, 1<<18)
-			b.SetBytes(int64(len(pix)))
-			for b.Loop() {
-				copy(pix, source.Pix) // steps work in place
-				if _, err := Apply(s, Image{W: 224, H: 224, Pix: pix}, func(n int) []byte { return out[:n] }); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		b.Run(label(s), func(b *testing.B) { timeStep(b, s) })
+	}
+}
+
+func timeStep(b *testing.B, s transform.Step) {
+	source, out := madeUp(3, 224, 224, 0), make([]byte, 1<<18)
+	least := time.Duration(math.MaxInt64)
+	for b.Loop() {
+		im := source.clone() // steps work in place
+		start := time.Now()
+		if _, err := Apply(s, im, func(n int) []byte { return out[:n] }); err != nil {
+			b.Fatal(err)
+		}
+		least = min(least, time.Since(start))
+	}
+	b.ReportMetric(float64(least.Nanoseconds())/1e6, "least-ms")
+}
+
+// TestSpeedBesidePillow prints the least time of each step here and in Pillow, for docs/operators.md.
+func TestSpeedBesidePillow(t *testing.T) {
+	testdata.Soak(t)
+	var cases []reference
+	for _, s := range timed() {
+		cases = append(cases, reference{Seed: 3, Width: 224, Height: 224, Steps: []stepRow{rowOf(s)}})
+	}
+	theirs := ask[float64](t, cases, "--time")
+	for i, s := range timed() {
+		ours := testing.Benchmark(func(b *testing.B) { timeStep(b, s) }).Extra["least-ms"]
+		t.Logf("%-20s %.3f ms, Pillow %.3f ms", label(s), ours, theirs[i])
 	}
 }

@@ -1,6 +1,7 @@
 package pixel
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/stepahead-io/stepahead/transform"
@@ -62,17 +63,50 @@ func luma(r, g, b uint8) uint8 {
 	return uint8((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 0x8000) >> 16)
 }
 
+// lumas returns the luma of two pixels, whose six bytes are the lower ones of v, in the two halves of the result.
+func lumas(v uint64) uint64 {
+	const both = 0xff | 0xff<<32
+	r := v&0xff | v<<8&(0xff<<32)
+	g := v>>8&0xff | v&(0xff<<32)
+	b := v>>16&0xff | v>>8&(0xff<<32)
+	return (r*19595 + g*38470 + b*7471 + 0x8000*(1|1<<32)) >> 16 & both
+}
+
 // meanLuma returns the mean of the grey picture, rounded half up.
 func meanLuma(im Image) uint8 {
 	sum := 0
-	for pix := im.Pix; len(pix) >= channels; pix = pix[channels:] {
-		sum += int(luma(pix[0], pix[1], pix[2]))
+	for pix := im.Pix; len(pix) > 0; {
+		part := pix[:min(len(pix), lumasBytes)]
+		sum += sumLuma(part)
+		pix = pix[len(part):]
 	}
 	return uint8(float64(sum)/float64(im.W*im.H) + 0.5)
 }
 
+// lumasBytes is how many bytes at most may be summed in halves of 32 bits: whole pixels, 255 for each.
+const lumasBytes = channels << 24
+
+func sumLuma(pix []byte) int {
+	var halves uint64
+	for ; len(pix) >= 4*channels+2; pix = pix[4*channels:] {
+		halves += lumas(binary.LittleEndian.Uint64(pix)) + lumas(binary.LittleEndian.Uint64(pix[2*channels:]))
+	}
+	sum := int(halves&(1<<32-1) + halves>>32)
+	for ; len(pix) >= channels; pix = pix[channels:] {
+		sum += int(luma(pix[0], pix[1], pix[2]))
+	}
+	return sum
+}
+
 func grayscale(im Image) {
-	for pix := im.Pix; len(pix) >= channels; pix = pix[channels:] {
+	pix := im.Pix
+	for ; len(pix) >= 8; pix = pix[2*channels:] {
+		l := lumas(binary.LittleEndian.Uint64(pix))
+		grey := (l&0xff | l>>32<<24) * 0x010101
+		binary.LittleEndian.PutUint32(pix, uint32(grey))
+		binary.LittleEndian.PutUint16(pix[4:], uint16(grey>>32))
+	}
+	for ; len(pix) >= channels; pix = pix[channels:] {
 		l := luma(pix[0], pix[1], pix[2])
 		pix[0], pix[1], pix[2] = l, l, l
 	}

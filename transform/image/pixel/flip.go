@@ -5,9 +5,8 @@ func flip(im Image) {
 	for y := range im.H {
 		row := im.row(y)
 		for i, j := 0, len(row)-channels; i < j; i, j = i+channels, j-channels {
-			row[i], row[j] = row[j], row[i]
-			row[i+1], row[j+1] = row[j+1], row[i+1]
-			row[i+2], row[j+2] = row[j+2], row[i+2]
+			left, right := (*[channels]byte)(row[i:]), (*[channels]byte)(row[j:])
+			*left, *right = *right, *left
 		}
 	}
 }

@@ -166,14 +166,21 @@ func ask[T any](t testing.TB, cases []reference, args ...string) []T {
 	return answer.Answers
 }
 
-// compare runs cases here and in pillow.py.
+// compare runs cases here and in pillow.py, and shows the first that differs.
 func compare(t *testing.T, cases []reference, args ...string) {
 	t.Helper()
+	differ, first := 0, ""
 	for i, want := range ask[string](t, cases, args...) {
 		if c := cases[i]; c.run(t) != want {
-			c.pixels = Image{}
-			t.Errorf("%+v: Pillow has other pixels", c)
+			if differ++; differ == 1 {
+				c.pixels = Image{}
+				shown, _ := json.Marshal(c)
+				first = string(shown)
+			}
 		}
+	}
+	if differ > 0 {
+		t.Errorf("Pillow has other pixels in %d of %d cases; the first is %s", differ, len(cases), first)
 	}
 }
 

@@ -3,6 +3,7 @@ package pixel
 import (
 	"bytes"
 	"math"
+	"os"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -206,25 +207,69 @@ func TestSmoothRounds(t *testing.T) {
 	}
 }
 
-// Half is added and the rest cut off where Pillow calls round: equal for every hue, saturation and value.
-func TestHueRounds(t *testing.T) {
-	testdata.Soak(t)
-	wheel := newWheel(0)
-	for h := range wheel {
-		into := wheel[h].into
-		for s := range 256 {
-			fs := float32(float64(s) / 255)
-			for v := range 256 {
-				for _, x := range []float64{
-					float64(v) * (1 - float64(fs)),
-					float64(v) * (1 - float64(float32(fs*into))),
-					float64(v) * (1 - float64(float64(fs)*(1-float64(into)))),
-				} {
-					if math.Floor(x+0.5) != math.Round(x) {
-						t.Fatalf("hue %d, saturation %d, value %d: %x", h, s, v, x)
-					}
+// Whole numbers give the hue of Pillow's floating point for every colour. Only differences count, so one of the
+// channels is 0.
+func TestHueEqualsFloat(t *testing.T) {
+	w := newWheel(0)
+	for value := 1; value < 256; value++ {
+		for middle := range value + 1 {
+			for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+				var p [channels]byte
+				p[order[0]], p[order[1]] = byte(value), byte(middle)
+				if got, want := w.hueOf(&p, byte(value), uint32(value)), floatHue(p[0], p[1], p[2]); got != want {
+					t.Fatalf("%v has hue %d, Pillow computes %d", p, got, want)
 				}
 			}
 		}
 	}
+}
+
+// floatHue is Pillow's arithmetic.
+func floatHue(r, g, b uint8) uint8 {
+	value := max(r, g, b)
+	spread := float32(value - min(r, g, b))
+	rc, gc, bc := float32(value-r)/spread, float32(value-g)/spread, float32(value-b)/spread
+	var h float32
+	switch value {
+	case r:
+		h = bc - gc
+	case g:
+		h = float32(2 + float64(rc) - float64(bc))
+	default:
+		h = float32(4 + float64(gc) - float64(rc))
+	}
+	return uint8(float64(float32(math.Mod(float64(h)/6+1, 1))) * 255)
+}
+
+// Whole numbers give the colour of Pillow's floating point for every hue and saturation, and, in the long run, every value.
+func TestColourEqualsFloat(t *testing.T) {
+	step := 17
+	if os.Getenv(testdata.SoakEnv) != "" {
+		step = 1
+	}
+	w := newWheel(0)
+	for v := 0; v < 256; v += step {
+		for s := range 256 {
+			if v > 0 && w.divide(uint32(255*(s*v/255)), uint8(v)) != uint32(float64(float32(s*v/255)/float32(v))*255) {
+				t.Fatalf("the saturation of %d in %d differs", s*v/255, v)
+			}
+			for h := range 256 {
+				var got [channels]byte
+				w.spokes[h].paint(&got, uint32(v), uint32(s))
+				if want := floatColour(uint8(h), uint8(s), uint8(v)); got != want {
+					t.Fatalf("hue %d, saturation %d, value %d: %v, Pillow computes %v", h, s, v, got, want)
+				}
+			}
+		}
+	}
+}
+
+// floatColour is Pillow's arithmetic.
+func floatColour(h, s, v uint8) [channels]byte {
+	sector := int(float64(h) * 6 / 255)
+	into, share := float32(float64(h)*6/255-float64(sector)), float32(float64(s)/255)
+	p := uint8(math.Round(float64(v) * (1 - float64(share))))
+	q := uint8(math.Round(float64(v) * (1 - float64(float32(share*into)))))
+	t := uint8(math.Round(float64(v) * (1 - float64(float64(share)*(1-float64(into))))))
+	return [][channels]byte{{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}}[sector%6]
 }

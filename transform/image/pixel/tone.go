@@ -20,8 +20,8 @@ func identity() (t table) {
 func (t *table) apply(pix []byte) {
 	for ; len(pix) >= 8; pix = pix[8:] {
 		v := binary.LittleEndian.Uint64(pix)
-		binary.LittleEndian.PutUint64(pix, uint64(t[v&255])|uint64(t[v>>8&255])<<8|uint64(t[v>>16&255])<<16|uint64(t[v>>24&255])<<24|
-			uint64(t[v>>32&255])<<32|uint64(t[v>>40&255])<<40|uint64(t[v>>48&255])<<48|uint64(t[v>>56])<<56)
+		pix[0], pix[1], pix[2], pix[3] = t[uint8(v)], t[uint8(v>>8)], t[uint8(v>>16)], t[uint8(v>>24)]
+		pix[4], pix[5], pix[6], pix[7] = t[uint8(v>>32)], t[uint8(v>>40)], t[uint8(v>>48)], t[uint8(v>>56)]
 	}
 	for i, v := range pix {
 		pix[i] = t[v]
