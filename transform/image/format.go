@@ -43,11 +43,15 @@ func formats() []format {
 
 // decoders says how the identity of each decoder is put to the test.
 func (j job) decoders() map[string]func(h hash.Hash) {
-	return map[string]func(h hash.Hash){
-		"jpeg/islow-fancy@1": func(h hash.Hash) { j.hashDecoded(h, "vectors/jpeg-*") },
-		"png/libpng@1":       func(h hash.Hash) { j.hashDecoded(h, "vectors/png-*") },
-		"webp/libwebp@1":     func(h hash.Hash) { j.hashDecoded(h, "vectors/webp-*") },
-		"gif/go@1":           func(h hash.Hash) { j.hashDecoded(h, "vectors/gif-*") },
+	decodes := func(pattern string, d transform.DecodeImage) func(hash.Hash) {
+		return func(h hash.Hash) { j.hashDecoded(h, "vectors/"+pattern, d) }
+	}
+	return map[string]func(hash.Hash){
+		"jpeg/islow-fancy@1": decodes("jpeg-*", transform.DecodeImage{}),
+		"png/libpng@1":       decodes("png-*", transform.DecodeImage{}),
+		"webp/libwebp@1":     decodes("webp-*", transform.DecodeImage{}),
+		"gif/go@1":           decodes("gif-*", transform.DecodeImage{}),
+		"exif/orientation@1": decodes("exif-*", transform.DecodeImage{Orientation: "apply"}),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"hash/crc32"
 	goimage "image"
 	"image/color"
@@ -148,6 +149,17 @@ func makeVectors(t *testing.T) map[string][]byte {
 	} {
 		s.Seed = uint32(len(name))
 		all[name] = s.bytes()
+	}
+	for orientation, made := range map[int][]byte{
+		2: jpegWithEXIF(all["jpeg-grey.jpg"], append([]byte(exifPrefix), exifOf(binary.LittleEndian, 2)...)),
+		3: pngWithEXIF(all["png-palette.png"], exifOf(binary.BigEndian, 3)),
+		4: webpWithEXIF(all["webp-lossy.webp"], exifOf(binary.LittleEndian, 4), w, h),
+		5: webpWithEXIF(all["webp-lossy.webp"], append([]byte(exifPrefix), exifOf(binary.BigEndian, 5)...), w, h),
+		6: jpegWithEXIF(all["jpeg-420.jpg"], append([]byte(exifPrefix), exifOf(binary.BigEndian, 6)...)),
+		7: jpegWithEXIF(all["jpeg-411.jpg"], append([]byte(exifPrefix), exifOf(binary.LittleEndian, 7)...)),
+		8: pngWithEXIF(all["png-palette.png"], exifOf(binary.LittleEndian, 8)),
+	} {
+		all[fmt.Sprintf("exif-%d", orientation)] = made
 	}
 	all["png-interlaced.png"] = interlacedPNG(photo(4, w, h, 4), w, h)
 	return all

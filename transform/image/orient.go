@@ -90,6 +90,10 @@ func (p *picture) settle() {
 		}
 		return
 	}
+	if p.decoding.Orientation == "apply" {
+		p.turn = turnOf(orientationOf(p.code, p.in))
+		p.width, p.height = p.turn.size(p.width, p.height)
+	}
 }
 
 // streams reports whether C gives the rows of the picture as a stage takes them.

@@ -35,8 +35,8 @@ func decodeWith(d transform.DecodeImage, in []byte, lim Limits) (pixels []byte, 
 
 // expected is one row of the table of what Pillow 13 makes of a file.
 type expected struct {
-	path, format, pillow, sha256 string
-	width, height                int
+	path, format, orientation, pillow, sha256 string
+	width, height                             int
 }
 
 func expectations(t testing.TB) []expected {
@@ -53,7 +53,7 @@ func expectations(t testing.TB) []expected {
 	}
 	var all []expected
 	for _, row := range rows[1:] {
-		e := expected{path: row[0], format: row[1], pillow: row[7], sha256: row[8]}
+		e := expected{path: row[0], format: row[1], orientation: row[5], pillow: row[7], sha256: row[8]}
 		e.width, _ = strconv.Atoi(row[2])
 		e.height, _ = strconv.Atoi(row[3])
 		all = append(all, e)
