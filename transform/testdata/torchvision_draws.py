@@ -263,6 +263,55 @@ def run_tail(ops, width, height, sample, stream):
     return {"ops": ops, "width": width, "height": height, "sample": sample, "sha256": digest}
 
 
+# Whole plans behind DecodeImage, as people write them.
+PLANS = [
+    [
+        {"op": "RandomResizedCrop", "size": [32, 32], "interpolation": "bicubic"},
+        {"op": "RandomHorizontalFlip"},
+        {"op": "ColorJitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1},
+        {"op": "RandomGrayscale", "p": 0.2},
+        {"op": "RandomErasing", "value": [124, 116, 104]},
+    ],
+    [
+        {"op": "Resize", "size": 40, "interpolation": "lanczos", "max_size": 64},
+        {"op": "RandomCrop", "size": [36, 36], "padding": 4, "padding_mode": "reflect"},
+        {"op": "RandomVerticalFlip"},
+        {"op": "RandAugment", "num_ops": 3, "magnitude": 12},
+    ],
+    [
+        {"op": "Grayscale"},
+        {"op": "RandAugment", "num_ops": 4, "fill": 7},
+        {"op": "ColorJitter", "brightness": 0.3, "contrast": [0.5, 2], "saturation": 0.5, "hue": 0.5},
+        {"op": "Resize", "size": [28, 30], "interpolation": "box"},
+        {"op": "RandomErasing", "p": 0.7, "value": 3},
+    ],
+    [
+        {"op": "RandAugment", "num_ops": 2, "magnitude": 14, "interpolation": "bilinear"},
+        {"op": "CenterCrop", "size": [50, 50]},
+        {"op": "Pad", "padding": [3, 2], "fill": [9, 8, 7]},
+        {"op": "Resize", "size": [20, 24], "interpolation": "nearest"},
+        {"op": "Grayscale", "num_output_channels": 3},
+    ],
+]
+
+
+def run_plan(ops, width, height, sample, stream):
+    image = PIL.Image.fromarray(picture(width, height))
+    for index, op in enumerate(ops, start=1):
+        torch.set_default_dtype(torch.float32 if op["op"] == "RandAugment" else torch.float64)
+        stream.draws = Draws(op_key(7, "", 0, sample, index))
+        image = operator(op)(image)
+    pixels = np.asarray(image)
+    return {
+        "ops": ops,
+        "width": width,
+        "height": height,
+        "sample": sample,
+        "shape": [*pixels.shape, 1][:3],
+        "sha256": hashlib.sha256(pixels.tobytes()).hexdigest(),
+    }
+
+
 def golden():
     stream, calls = Stream(), Calls()
     stream.install()
@@ -274,12 +323,14 @@ def golden():
         if fits(op, width, height)
         for sample in range(samples)
     ]
+    plans = [run_plan(ops, *size, sample, stream) for ops in PLANS for size in SIZES for sample in range(8)]
     torch.set_default_dtype(torch.float32)
     tails = [run_tail(ops, 61, 47, sample, stream) for ops in TAILS for sample in range(6)]
     return {
         "torchvision": torchvision.__version__,
         "pillow": PIL.__version__,
         "operators": records,
+        "plans": plans,
         "tails": tails,
     }
 
