@@ -27,7 +27,7 @@ type Result struct {
 	Bytes   int           // of out that are valid
 	CRC     uint32        // CRC32C of out[:Bytes]
 	CPU     time.Duration // the worker's user and system time for this job; of a batch, the share that falls to its bytes
-	PeakRSS int64         // bytes, of the worker so far, as it says itself
+	PeakRSS int64         // bytes, of the worker so far, as the kernel counts them; 0 if that cannot be read
 }
 
 // ShortBufferError says that a job's output does not fit into the caller's buffer. Call again with Need bytes; see

@@ -102,13 +102,14 @@ func spec(o protocol.Outcome) transform.TensorSpec {
 // collect copies the pixels of a plausible answer and sets the outcomes. cpu is what the message took.
 func (w *process) collect(tasks []task, req protocol.Request, reply protocol.Reply, cpu time.Duration) {
 	var in, used, touched int64
+	peak := w.peak.bytes()
 	for _, j := range req {
 		in += j.Input
 	}
 	for i, o := range reply.Outcomes {
 		t, at := tasks[i], int64(0)
 		at, used = protocol.Place(used, req[i].Output)
-		res := Result{CPU: share(cpu, req[i].Input, in, len(req)), PeakRSS: reply.PeakRSS}
+		res := Result{CPU: share(cpu, req[i].Input, in, len(req)), PeakRSS: peak}
 		switch o.Status {
 		case protocol.Failed:
 			if o.Error.Kind == transform.KindPlan {

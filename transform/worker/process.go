@@ -26,6 +26,7 @@ type process struct {
 	dead   chan struct{} // closed when the process is gone and reaped
 	buf    []byte
 	sent   planSlots
+	peak   *peak
 
 	mu     sync.Mutex
 	reason string        // why we killed it, "" if we did not
@@ -49,6 +50,7 @@ func spawn(path string, o Options) (*process, error) {
 		theirs.Close()
 	}
 	if err == nil {
+		p.peak = watchPeak(p.cmd.Process.Pid)
 		if err = limitResources(p.cmd.Process.Pid, o); err != nil {
 			p.kill(reasonStart)
 			<-p.dead
@@ -172,6 +174,9 @@ func (p *process) gone() bool {
 func (p *process) free() {
 	if p.conn != nil {
 		p.conn.Close()
+	}
+	if p.peak != nil {
+		p.peak.close()
 	}
 	for _, m := range []*memory{p.in, p.out} {
 		if m != nil {

@@ -60,7 +60,6 @@ const RequestBytes = 2
 // Append appends the packet of m, of 1 to MaxBatch outcomes, to b. The texts of errors are cut to a bounded length.
 func (m Reply) Append(b []byte) []byte {
 	b = append(b, tagReply, byte(len(m.Outcomes)))
-	b = binary.LittleEndian.AppendUint64(b, uint64(m.PeakRSS))
 	for _, o := range m.Outcomes {
 		b = o.append(b)
 	}
@@ -130,7 +129,7 @@ func (r *reader) job() Job {
 func ParseReply(b []byte) (Reply, error) {
 	r := reader{left: b}
 	r.tag(tagReply)
-	m := Reply{Outcomes: make([]Outcome, r.count()), PeakRSS: r.size()}
+	m := Reply{Outcomes: make([]Outcome, r.count())}
 	for i := range m.Outcomes {
 		m.Outcomes[i] = r.outcome()
 	}

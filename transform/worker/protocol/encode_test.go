@@ -25,10 +25,7 @@ func drawOutcome(t *rapid.T) Outcome {
 }
 
 func drawReply(t *rapid.T) Reply {
-	return Reply{
-		PeakRSS:  rapid.Int64Range(0, 1<<62).Draw(t, "rss"),
-		Outcomes: rapid.SliceOfN(rapid.Custom(drawOutcome), 1, MaxBatch).Draw(t, "outcomes"),
-	}
+	return Reply{Outcomes: rapid.SliceOfN(rapid.Custom(drawOutcome), 1, MaxBatch).Draw(t, "outcomes")}
 }
 
 func TestRepliesSurviveTheWire(t *testing.T) {
@@ -138,7 +135,7 @@ func TestAWorkerCannotClaimWhatOnlyThePoolKnows(t *testing.T) {
 func FuzzParseReply(f *testing.F) {
 	done := Outcome{Shape: [3]int64{224, 224, 3}}
 	f.Add(Reply{Outcomes: []Outcome{done}}.Append(nil))
-	f.Add(Reply{Outcomes: []Outcome{done, {Status: Short, Shape: [3]int64{1 << 20, 1 << 19, 1}}, failure(transform.KindLimit, "o", "d")}, PeakRSS: 7}.Append(nil))
+	f.Add(Reply{Outcomes: []Outcome{done, {Status: Short, Shape: [3]int64{1 << 20, 1 << 19, 1}}, failure(transform.KindLimit, "o", "d")}}.Append(nil))
 	f.Add([]byte("R"))
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		r, err := ParseReply(packet)

@@ -12,7 +12,7 @@ package protocol
 import "github.com/stepahead-io/stepahead/transform"
 
 // Version is the version of this protocol. It rises with every change; both sides must agree.
-const Version = 2
+const Version = 3
 
 // The descriptors that a worker inherits.
 const (
@@ -93,7 +93,6 @@ const (
 
 // Reply ends the jobs of a request, in their order.
 type Reply struct {
-	PeakRSS  int64 // bytes, of the process so far, as it says itself
 	Outcomes []Outcome
 }
 

@@ -84,7 +84,7 @@ func (c *conversation) loop(buf []byte) error {
 		if err != nil {
 			return err
 		}
-		reply := Reply{Outcomes: c.answer(req), PeakRSS: peakRSS()}
+		reply := Reply{Outcomes: c.answer(req)}
 		answer = reply.Append(answer[:0])
 		if err := send(answer); err != nil {
 			return err
@@ -225,14 +225,6 @@ func send(packet []byte) error {
 		}
 		return nil
 	}
-}
-
-func peakRSS() int64 {
-	var ru unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &ru) != nil {
-		return 0
-	}
-	return ru.Maxrss << 10
 }
 
 // Connected reports whether this process was started by a pool, that is, whether its control descriptor
