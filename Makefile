@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak bench demo generate clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench demo generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -65,6 +65,9 @@ lint: setup wheel ## gofmt, go vet, staticcheck, ruff, mypy, generated code
 
 soak: build wheel ## the long tests: fuzzing, kill series, leaks (at most 60 minutes)
 	internal/setup/soak.sh
+
+fuzz-worker: ## fuzz all that a worker does to an image: TIME=1h (default 90s), JOBS=2 processes (default 1)
+	internal/setup/fuzz.sh $(TIME)
 
 bench: build wheel ## the benchmarks with their bars, each met or missed
 	$(PY) benchmarks/run.py

@@ -2,7 +2,7 @@
 # Install the system packages that the build needs, if they are missing: the headers of
 # libjpeg-turbo, libpng and libwebp, and those of Python. Debian and Ubuntu; elsewhere it says
 # what to install. Quiet and quick when nothing is missing. With the argument `test` also what the tests
-# need: a compiler and an emulator for arm64, whose kernels are compared with the others.
+# need: a compiler and an emulator for arm64, whose kernels are compared with the others. With `fuzz` Clang and its fuzzer.
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -32,6 +32,11 @@ headers=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"]
 if [ "${1:-}" = test ]; then
   command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
   command -v qemu-aarch64-static >/dev/null || missing+=(qemu-user-static)
+fi
+if [ "${1:-}" = fuzz ]; then
+  command -v clang++ >/dev/null || missing+=(clang)
+  [ -e "$(clang -print-file-name="libclang_rt.fuzzer-$(uname -m).a" 2>/dev/null)" ] || missing+=(libclang-rt-dev)
+  command -v dpkg-source >/dev/null || missing+=(dpkg-dev)
 fi
 
 [ ${#missing[@]} -gt 0 ] || exit 0

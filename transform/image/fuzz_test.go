@@ -2,107 +2,125 @@ package image
 
 import (
 	"bytes"
-	"errors"
+	"crypto/sha256"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/image/internal/encode"
+	"github.com/stepahead-io/stepahead/transform/image/internal/oracle"
 )
 
 // small bounds what an input made by a machine may cost.
-var small = Limits{MaxPixels: 1 << 20, MaxOutput: 4 << 20, MaxMemory: 64 << 20, MaxScans: 20}
+var small = Limits{MaxPixels: 1 << 18, MaxOutput: 1 << 21, MaxMemory: 64 << 20, MaxScans: 20}
 
-const fuzzPlan = `{"plan":1,"ops":[{"op":"DecodeImage"},{"op":"RandomResizedCrop","size":[24,40]},{"op":"RandomHorizontalFlip"}]}`
-
-// checkRun runs a plan on any bytes: it ends, names its error, gives the same twice, and gives what the
-// whole picture, cropped and resized, would have given.
-func checkRun(t *testing.T, plan *transform.Plan, in []byte, sample uint64) {
-	key := transform.Key{Seed: 1, Sample: sample}
-	out, again := make([]byte, 24*40*channels), make([]byte, 24*40*channels)
-	spec, err := Run(plan, key, in, out, small)
-	_, err2 := Run(plan, key, in, again, small)
-	if err != nil {
-		var e *transform.Error
-		if !errors.As(err, &e) || e.Detail == "" || err.Error() != err2.Error() {
-			t.Fatalf("%v, the second time %v; want the same named error", err, err2)
-		}
-		return
-	}
-	if !bytes.Equal(out, again) || spec.Bytes() != int64(len(out)) {
-		t.Fatalf("%+v: two runs differ", spec)
-	}
-	rgb, w, h, err := decodeAll(in, small)
-	if err != nil {
-		return // a fault below the region
-	}
-	r, err := plan.Resolve(w, h, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := stepsOnPixels(pixels{rgb, w, h}, scalar, r.Steps)
-	if err != nil || !bytes.Equal(out, want.rgb) {
-		t.Fatalf("%d x %d, %+v: the result differs from decoding everything, %v", w, h, r.Steps, err)
+// checked is what must hold of every input: an error has a name, all kernels and batches give the same, and a region is
+// what the whole picture has there.
+func checked(lim Limits) oracle.Pipeline {
+	return oracle.Pipeline{
+		Run: func(plan *transform.Plan, key transform.Key, in, out []byte) (transform.TensorSpec, error) {
+			return Run(plan, key, in, out, lim)
+		},
+		Same:      Ways(lim),
+		MaxOutput: int(lim.MaxOutput),
 	}
 }
 
+// planned puts before an image the bytes that choose a plan: always the same ones for a name.
+func planned(name string, in []byte) []byte {
+	sum := sha256.Sum256([]byte(name))
+	return append(sum[:oracle.Control], in...)
+}
+
 func FuzzRun(f *testing.F) {
-	plan, err := transform.ParsePlan([]byte(fuzzPlan))
-	if err != nil {
-		f.Fatal(err)
-	}
 	names, err := filepath.Glob("vectors/*")
 	if err != nil || len(names) == 0 {
 		f.Fatal("no seeds", err)
 	}
-	for i, name := range names {
+	for _, name := range names {
 		in, err := os.ReadFile(name)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(in, uint64(i))
-		f.Add(in[:len(in)*2/3], uint64(i))
+		f.Add(planned(name, in))
+		f.Add(planned(name, in[:len(in)*2/3]))
 	}
 	tiny, err := encode.JPEG(photo(1, 9, 7, 3), 9, 7, encode.Options{Sampling: samplings["4:2:0"], Quality: 20, Arithmetic: true})
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(tiny, uint64(0))
-	f.Add(pngHeader(1, 1), uint64(0))
-	f.Fuzz(func(t *testing.T, in []byte, sample uint64) { checkRun(t, plan, in, sample) })
+	f.Add(planned("tiny", tiny))
+	f.Add(planned("header", pngHeader(1, 1)))
+	p := checked(small)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := p.Check(data); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
-// Inputs that once broke decoders, and every cut of a few whole ones.
-func TestHostileFiles(t *testing.T) {
-	plan, err := transform.ParsePlan([]byte(fuzzPlan))
+// Every input that `make fuzz-worker` found something with, made smaller; the name says what it was.
+func TestFoundInputs(t *testing.T) {
+	names, err := filepath.Glob("testdata/found/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, e := range expectations(t) {
+	p := checked(small)
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err == nil {
+			err = p.Check(data)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// often is how many of a kind of input a test tries: all that make sense when the long tests were asked for.
+func often(ordinary, soak int) int {
+	if os.Getenv(testdata.SoakEnv) != "" {
+		return soak
+	}
+	return ordinary
+}
+
+// Inputs that once broke decoders, and odd ones, each with a plan of its own.
+func TestHostileFiles(t *testing.T) {
+	p := checked(small)
+	for _, e := range expectations(t) {
 		in := testdata.Read(t, e.path)
-		if len(in) < 64<<10 {
-			checkRun(t, plan, in, uint64(i))
+		if len(in) > often(8, 256)<<10 {
+			continue
+		}
+		if err := p.Check(planned(e.path, in)); err != nil {
+			t.Errorf("%s: %v", e.path, err)
 		}
 	}
 }
 
 func TestEveryCutAndFlippedBit(t *testing.T) {
-	plan, err := transform.ParsePlan([]byte(fuzzPlan))
-	if err != nil {
-		t.Fatal(err)
+	p := checked(small)
+	names, err := filepath.Glob("vectors/*")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no vectors", err)
 	}
-	for _, name := range []string{"jpeg-420.jpg", "jpeg-422-progressive.jpg", "jpeg-444-restart.jpg", "png-palette.png", "png-interlaced.png", "webp-lossless.webp", "webp-animated.webp", "gif-interlaced.gif"} {
-		in, err := os.ReadFile(filepath.Join("vectors", name))
+	for i, name := range names {
+		in, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := 0; n < len(in); n += 1 + n/200 {
-			checkRun(t, plan, in[:n], uint64(n))
+		for n := i % 7; n < len(in); n += 1 + len(in)/often(16, 200) {
 			broken := bytes.Clone(in)
 			broken[n] ^= 1 << (n % 8)
-			checkRun(t, plan, broken, uint64(n))
+			for _, bad := range [][]byte{in[:n], broken} {
+				if err := p.Check(planned(name, bad)); err != nil {
+					t.Errorf("%s, cut or broken at %d: %v", strings.TrimPrefix(name, "vectors/"), n, err)
+				}
+			}
 		}
 	}
 }
