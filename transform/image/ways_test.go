@@ -21,7 +21,7 @@ func Ways(lim Limits) []oracle.Way {
 	for _, v := range []variant{scalar, sse41, avx2, neon} {
 		if v.available() {
 			ways = append(ways, oracle.Way{Name: v.String(), Run: func(plan *transform.Plan, key transform.Key, in, out []byte) (transform.TensorSpec, error) {
-				alone := []errand{{in: in, out: out, resolve: resolver(plan, key)}}
+				alone := []errand{{in: in, out: out, decoding: plan.Decode(), resolve: resolver(plan, key)}}
 				job{lim: lim.withDefaults(), variant: v}.run(alone)
 				return alone[0].result.Spec, alone[0].result.Err
 			}})
