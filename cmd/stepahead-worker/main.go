@@ -83,7 +83,7 @@ func confineAndServe() error {
 	if err != nil {
 		return err
 	}
-	return protocol.Serve(protocol.Server{Golden: goldenDigests, Isolation: isolation.InForce, Refused: isolation.Refused, Run: runImages})
+	return protocol.Serve(protocol.Server{Golden: goldenDigests, Isolation: isolation.InForce, Refused: isolation.Refused, Run: runImages, Rest: giveBack})
 }
 
 func runImages(samples []protocol.Sample, lim protocol.Limits, results []protocol.Result) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"image"
+	"image/jpeg"
 	"maps"
 	"os"
 	"os/exec"
@@ -169,6 +171,43 @@ func TestTheRealWorkerIsConfined(t *testing.T) {
 	}
 }
 
+// A large picture whose intermediate results lie in the heap leaves a worker about as small as it was.
+func TestTheRealWorkerGivesMemoryBack(t *testing.T) {
+	p := realPool(t, Options{Workers: 1})
+	var large bytes.Buffer
+	if err := jpeg.Encode(&large, image.NewGray(image.Rect(0, 0, 4000, 3000)), nil); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]byte, 300*300*3)
+	job := Job{Plan: decodePlan(t, `,{"op":"Resize","size":3500},{"op":"RandomHorizontalFlip","p":1},{"op":"Resize","size":200}`)}
+	res, err := p.Run(t.Context(), job, Part{Data: large.Bytes()}, out)
+	if err != nil || res.PeakRSS < 40<<20 {
+		t.Fatalf("the peak is %d bytes, %v", res.PeakRSS, err)
+	}
+	var now int
+	for w := range p.live {
+		waitFor(t, func() bool { // it is given back after the answer
+			now = anonymous(t, w.cmd.Process.Pid)
+			return now < 24<<20
+		})
+	}
+	t.Logf("peak %d MiB, then %d MiB of its own", res.PeakRSS>>20, now>>20)
+}
+
+// anonymous returns the bytes of a process's own memory.
+func anonymous(t *testing.T, pid int) (bytes int) {
+	t.Helper()
+	status, err := os.ReadFile(procPath(pid, "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "RssAnon:")
+	if _, err := fmt.Sscanf(after, "%d kB", &bytes); err != nil {
+		t.Fatal(err)
+	}
+	return bytes << 10
+}
+
 // A training process holds many descriptors that its libraries forgot to mark close-on-exec.
 func TestTheRealWorkerStartsWithManyLeakedDescriptors(t *testing.T) {
 	null, err := os.Open(os.DevNull)
@@ -224,11 +263,13 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
+// BenchmarkStart measures a worker from fork to Welcome: loading, lock-down, golden digests.
 func BenchmarkStart(b *testing.B) {
 	path, err := buildReal()
 	if err != nil {
 		b.Fatal(err)
 	}
+	var cpu time.Duration
 	for b.Loop() {
 		p, err := New(Options{Path: path, Workers: 1})
 		if err != nil {
@@ -238,7 +279,9 @@ func BenchmarkStart(b *testing.B) {
 			b.Fatal(err)
 		}
 		p.Close()
+		cpu += p.CPU()
 	}
+	b.ReportMetric(float64(cpu)/float64(b.N), "worker-cpu-ns/op")
 }
 
 func BenchmarkPhotographs(b *testing.B) {

@@ -20,6 +20,8 @@ type Server struct {
 	// Run executes the agent halves of up to MaxBatch samples, one after the other, and writes the pixels of each to the
 	// front of its Out, as image.RunBatch does. An output that does not fit is an error of kind limit.
 	Run func(samples []Sample, lim Limits, results []Result)
+	// Rest is called after each reply, when nobody waits. Optional.
+	Rest func()
 }
 
 // Sample is what to run: the agent half of a plan on the encoded bytes In.
@@ -88,6 +90,9 @@ func (c *conversation) loop(buf []byte) error {
 		answer = reply.Append(answer[:0])
 		if err := send(answer); err != nil {
 			return err
+		}
+		if c.server.Rest != nil {
+			c.server.Rest()
 		}
 	}
 }
