@@ -301,6 +301,35 @@ func TestUnknownPlan(t *testing.T) {
 	}
 }
 
+// TestADecoderThatDiffersConcernsItsFormatOnly: another WebP decoder does not keep JPEG from being prepared, whatever
+// the index says of a part; and another JPEG decoder keeps only JPEG from it.
+func TestADecoderThatDiffersConcernsItsFormatOnly(t *testing.T) {
+	change := func(id string) func(s *hints.Schedule) {
+		return func(s *hints.Schedule) { s.Operators[id] = strings.Repeat("00", sha256.Size) }
+	}
+	_, a, tr := allOn(t, nil)
+	tr.change = change("webp/libwebp@1")
+	if r := tr.announce(tr.schedule(0)); !r.Accepted || !strings.Contains(r.Detail, `samples of field "image" that need ["webp/libwebp@1"]`) {
+		t.Errorf("schedule with another WebP decoder: %+v", r)
+	}
+	only(t, fetchOwned(t, tr, a.addr, 0, 10*time.Second), "prepared")
+
+	_, a, tr = allOn(t, nil)
+	tr.change = change("jpeg/islow-fancy@1")
+	tr.announce(tr.schedule(0))
+	only(t, fetchOwned(t, tr, a.addr, 0, 10*time.Second), "raw unknown-plan")
+	if n := len(a.pool.runs); n != 0 {
+		t.Errorf("%d preparations by another JPEG decoder", n)
+	}
+
+	_, a, tr = allOn(t, nil)
+	tr.change = change("geometry/torchvision@1")
+	if r := tr.announce(tr.schedule(0)); !strings.Contains(r.Detail, `raw only: ["geometry/torchvision@1"] of its operators`) {
+		t.Errorf("schedule with another geometry: %+v", r)
+	}
+	only(t, fetchOwned(t, tr, a.addr, 0, 10*time.Second), "raw unknown-plan")
+}
+
 // TestFailuresAreRaw: what cannot be made is answered raw with the reason, and one bad sample leaves
 // the others unchanged.
 func TestFailuresAreRaw(t *testing.T) {

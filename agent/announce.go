@@ -87,12 +87,14 @@ func (a *Agent) schedule(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 	return r, err
 }
 
-// rawOnly says which fields are not prepared.
+// rawOnly says which fields, or which of their samples, are not prepared.
 func (t *task) rawOnly() string {
 	var b strings.Builder
 	for _, f := range t.fields {
 		if f.refused != "" {
-			fmt.Fprintf(&b, "field %q is raw only: an operator of %q differs from this agent's;", f.name, f.operators)
+			fmt.Fprintf(&b, "field %q is raw only: %q of its operators differ from this agent's;", f.name, f.differing)
+		} else if len(f.differing) > 0 {
+			fmt.Fprintf(&b, "samples of field %q that need %q are raw only: it differs from this agent's;", f.name, f.differing)
 		}
 	}
 	return b.String()

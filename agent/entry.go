@@ -18,6 +18,9 @@ type key struct {
 	plan    [32]byte // digest of the agent's half
 	seed    uint64
 	source  string
+	// differing names the plan's operators that are others in the job's own program, "" if none is: a job must not get what
+	// was made for one whose operators are this agent's.
+	differing string
 }
 
 // extent is where an encoded part lies.

@@ -79,7 +79,7 @@ func (m *metrics) zero() {
 		}
 	}
 	m.preparations.WithLabelValues(prepared)
-	for f := stopped; f <= wrong; f++ {
+	for f := stopped; f <= foreign; f++ {
 		m.preparations.WithLabelValues(f.String())
 	}
 	for _, r := range refusalReasons {

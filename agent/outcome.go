@@ -38,6 +38,7 @@ const (
 	crashed                // the worker died
 	trouble                // reading or the worker's start failed: says nothing about the part
 	wrong                  // the stored bytes are not those that the index promises
+	foreign                // the part needs a decoder that differs from the job's
 )
 
 // failedEvent says that a preparation failed.
@@ -82,6 +83,8 @@ func (f failure) reason() fetch.Reason {
 		return fetch.ReasonNotReady
 	case wrong:
 		return fetch.ReasonIdentity
+	case foreign:
+		return fetch.ReasonUnknownPlan
 	}
 	return ""
 }
@@ -104,7 +107,7 @@ func (p *planner) ended(id uint64) *entry {
 	return nil
 }
 
-var failureNames = [...]string{"stopped", "content", "killed", "crashed", "trouble", "wrong"}
+var failureNames = [...]string{"stopped", "content", "killed", "crashed", "trouble", "wrong", "foreign"}
 
 // String returns the failure's name as metrics and records show it.
 func (f failure) String() string { return failureNames[f] }

@@ -12,6 +12,9 @@ import (
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
 
+// errForeign says that a part needs a decoder which differs from the job's. Its index promised another type.
+var errForeign = errors.New("the content needs a decoder whose golden digest differs from the job's")
+
 // errClosed says that the job which an item comes from is gone.
 var errClosed = errors.New("dataset was closed")
 
@@ -64,7 +67,10 @@ func (a *Agent) make(ctx context.Context, it item, d *dataset) (t *tensor, err e
 }
 
 func (a *Agent) transform(ctx context.Context, it item, in []byte) (*tensor, error) {
-	f := it.task.fields[it.task.field(it.key.field)]
+	f := &it.task.fields[it.task.field(it.key.field)]
+	if !f.offers(transform.MediaType(in)) {
+		return nil, errForeign
+	}
 	job := worker.Job{Plan: f.plan, Key: it.task.transformKey(it.key.sample, it.key.epoch)}
 	_, bin := it.task.dataset.bin(it.extent.Bin)
 	name := fmt.Sprintf("%s+%d", bin, it.extent.Off)
@@ -91,6 +97,8 @@ func failureOf(ctx context.Context, err error) failure {
 		return stopped
 	case errors.Is(err, errIdentity):
 		return wrong
+	case errors.Is(err, errForeign):
+		return foreign
 	case errors.As(err, &short): // larger than its index says
 		return content
 	case !errors.As(err, &te):

@@ -35,9 +35,14 @@ type fieldTask struct {
 	name      string
 	plan      *transform.Plan
 	digest    [32]byte
-	operators string       // identities of the plan's operators
-	refused   fetch.Reason // not empty: nothing of the field is prepared
+	operators string          // identities of the plan's operators
+	differing []string        // those whose golden digest is not the same on both sides
+	foreign   map[string]bool // those of them that decode: content that needs one is not prepared
+	refused   fetch.Reason    // not empty: nothing of the field is prepared
 }
+
+// offers tells whether content of a media type goes through operators that are the same on both sides.
+func (f *fieldTask) offers(media string) bool { return !f.foreign[f.plan.Decoder(media)] }
 
 // errPlan is a schedule whose plan this agent cannot read.
 var errPlan = errors.New("the plan is not one that this agent knows")
@@ -91,21 +96,32 @@ func newFieldTask(f hints.FieldPlan, d *dataset, theirs, ours map[string]string)
 		return fieldTask{}, fmt.Errorf("%w: field %q: digest %x of the plan, the schedule says %x", errPlan, f.Field, plan.Digest(), f.Digest)
 	}
 	t := fieldTask{name: f.Field, plan: plan, digest: f.Digest, operators: strings.Join(plan.Identities(), " ")}
-	if differing(plan, theirs, ours) != "" {
-		t.refused = fetch.ReasonUnknownPlan
-	}
+	t.compare(theirs, ours)
 	return t, nil
 }
 
-// differing returns the first operator of the plan whose golden digest is not the same on both sides,
-// "" if there is none.
-func differing(plan *transform.Plan, theirs, ours map[string]string) string {
-	for _, id := range plan.Identities() {
-		if ours[id] == "" || ours[id] != theirs[id] {
-			return id
-		}
+// compare finds the operators of the plan whose golden digests are not the same on both sides. Of the decoders each sample
+// needs one, so that those which differ concern their own formats only; every other operator concerns all samples.
+func (f *fieldTask) compare(theirs, ours map[string]string) {
+	decoders := map[string]bool{}
+	for _, media := range transform.MediaTypes() {
+		decoders[f.plan.Decoder(media)] = true
 	}
-	return ""
+	f.foreign = map[string]bool{}
+	for _, id := range f.plan.Identities() {
+		switch {
+		case ours[id] != "" && ours[id] == theirs[id]:
+			continue
+		case decoders[id]:
+			f.foreign[id] = true
+		default:
+			f.refused = fetch.ReasonUnknownPlan
+		}
+		f.differing = append(f.differing, id)
+	}
+	if len(f.foreign) == len(decoders) {
+		f.refused = fetch.ReasonUnknownPlan
+	}
 }
 
 // field returns the place of a field, -1 if the schedule does not have it.
@@ -116,7 +132,7 @@ func (t *task) field(name string) int {
 func (t *task) key(sample, epoch uint64, f *fieldTask) key {
 	return key{
 		dataset: t.dataset.identity, sample: sample, field: f.name, epoch: epoch,
-		plan: f.digest, seed: t.seed, source: t.source,
+		plan: f.digest, seed: t.seed, source: t.source, differing: strings.Join(f.differing, " "),
 	}
 }
 
@@ -188,6 +204,9 @@ func (t *task) item(ctx context.Context, ref sampler.SampleRef, f *fieldTask, fi
 		media:  part.Type, operators: f.operators, in: part.Len, task: t,
 	}
 	it.out, it.refused = outputSize(part, f, t.transformKey(ref.Sample, ref.Epoch))
+	if !f.offers(part.Type) {
+		it.refused = fetch.ReasonUnknownPlan
+	}
 	return it, nil
 }
 

@@ -49,9 +49,9 @@ func (o DecodeImage) shape(string, shape) (shape, error) { return shape{channels
 func (DecodeImage) resolve(*resolver, int, Key) error { return nil }
 
 func (o DecodeImage) identities() []string {
-	ids := []string{"jpeg/islow-fancy@1", "png/libpng@1", "webp/libwebp@1", "gif/go@1"}
-	if o.JPEG == "dct-scaled" {
-		ids[0] = "jpeg/dct-scaled@1"
+	var ids []string
+	for _, d := range decoders {
+		ids = append(ids, o.decoder(d.media))
 	}
 	if o.Orientation == "apply" {
 		ids = append(ids, "exif/orientation@1")
