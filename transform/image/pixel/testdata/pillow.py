@@ -1,4 +1,4 @@
-"""What Pillow and torchvision make of pictures: the independent reference of the tests beside this folder.
+"""What Pillow and torchvision make of pictures: the independent reference of the tests here and of whole plans.
 
 With --golden it writes golden.json: cases and the SHA-256 of what Pillow makes of them. Without, it
 reads cases (a JSON list) and writes their digests (a JSON list); with --time it writes instead the least of the
@@ -7,7 +7,8 @@ here in the same few lines, since importing torchvision takes 20 s; with --torch
 
 A case is {"seed", "width", "height", "few", "steps"}, {"file", "steps"} or {"colours", "steps"}. Byte i of a
 seed's pixels is mixed from both by a hash; `few` > 0 leaves so many different values, from the middle of the range.
-`colours` k is the 1024 x 1024 colours whose upper bits are k. Steps are those of transform.Step.
+`colours` k is the 1024 x 1024 colours whose upper bits are k. Steps are those of transform.Step. "channels": 1 asks
+for the first channel of the result.
 """
 
 import hashlib
@@ -74,6 +75,13 @@ def affine(im: Image.Image, s: Case) -> Image.Image:
     return im.transform(size, Image.Transform.AFFINE, s["matrix"], filters[s["filter"]], fillcolor=fill)
 
 
+def resize(im: Image.Image, s: Case) -> Image.Image:
+    resample = Image.Resampling[s["filter"].upper()]
+    if s["version"] == 1:  # horizontal pass first, as Pillow up to 12.1
+        im = im.resize((s["width"], im.height), resample)
+    return im.resize((s["width"], s["height"]), resample)
+
+
 def erase(im: Image.Image, s: Case) -> Image.Image:
     x, y, w, h = s["box"]
     pixels = np.array(im)
@@ -109,6 +117,7 @@ OTHERS = {
     "flip": lambda im, s: im.transpose(Image.Transpose.FLIP_LEFT_RIGHT),
     "flip-vertical": lambda im, s: im.transpose(Image.Transpose.FLIP_TOP_BOTTOM),
     "affine": affine,
+    "resize": resize,
     "erase": erase,
     "grayscale": lambda im, s: im.convert("L").convert("RGB"),
     "hue": lambda im, s: hue(im, s.get("level", 0)),
@@ -131,7 +140,8 @@ def digest(case: Case) -> str:
     im = picture(case)
     for step in case["steps"]:
         im = apply(im, step)
-    return hashlib.sha256(im.tobytes()).hexdigest()
+    pixels = im.tobytes()
+    return hashlib.sha256(pixels[::3] if case.get("channels") == 1 else pixels).hexdigest()
 
 
 def least(case: Case) -> float:
