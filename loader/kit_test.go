@@ -168,7 +168,8 @@ func cropPlan(t testing.TB) *transform.Plan {
 
 // floatPlan is cropPlan with a tail that the loader applies.
 func floatPlan(t testing.TB) *transform.Plan {
-	return plan(t, `{"op":"DecodeImage"},{"op":"RandomResizedCrop","size":[6,5]},{"op":"Normalize","mean":[0.5,0.4,0.3],"std":[0.2,0.2,0.3]}`)
+	return plan(t, `{"op":"DecodeImage"},{"op":"RandomResizedCrop","size":[6,5]},{"op":"Normalize","mean":[0.5,0.4,0.3],"std":[0.2,0.2,0.3]},`+
+		`{"op":"RandomErasing","p":0.6,"scale":[0.2,0.6],"value":[1,2,3]}`)
 }
 
 func plan(t testing.TB, ops string) *transform.Plan {

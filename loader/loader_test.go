@@ -152,10 +152,43 @@ func TestTailIsAppliedHere(t *testing.T) {
 				}
 			}
 		}
+		checkTail(t, k, l, b)
 		b.Release()
 	}
 	if !bytes.Equal(layouts[0], layouts[1]) {
 		t.Fatal("the layouts hold different values")
+	}
+}
+
+// checkTail compares a batch with what a Finisher makes of every sample's pixels, with the sample's own key: a RandomErasing
+// of the tail erases in each what nobody else's place or layout decides.
+func checkTail(t *testing.T, k *kit, l *Loader, b *Batch) {
+	t.Helper()
+	field, f := l.media[0], b.Fields[0]
+	finisher, err := transform.NewFinisher(field.rest, 3)
+	must(t, err)
+	erased := 0
+	for n, ref := range b.Samples {
+		key := transform.Key{Seed: 7, Epoch: ref.Epoch, Sample: ref.Sample}
+		half, want := make([]byte, 6*5*3), make([]byte, 6*5*3*4)
+		fakePixels(worker.Job{Plan: field.agent, Key: key}, k.parts[ref.Sample], half)
+		finisher.Apply(want, half)
+		plain := bytes.Clone(want)
+		finisher.Erase(want, 6, 5, key)
+		if !bytes.Equal(plain, want) {
+			erased++
+		}
+		for p := range 30 {
+			for c := range 3 {
+				at := 4 * (n*f.Strides[0] + c*f.Strides[1] + p/5*f.Strides[2] + p%5*f.Strides[3])
+				if !bytes.Equal(f.Bytes[at:at+4], want[4*(3*p+c):4*(3*p+c)+4]) {
+					t.Fatalf("sample %d, pixel %d, channel %d: other bytes than the Finisher's", ref.Sample, p, c)
+				}
+			}
+		}
+	}
+	if erased == 0 || erased == len(b.Samples) {
+		t.Fatalf("%d of %d samples are erased", erased, len(b.Samples))
 	}
 }
 
