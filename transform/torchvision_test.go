@@ -35,6 +35,7 @@ type torchvisionStep struct {
 	Filter        Filter
 	Factor, Sigma string
 	Matrix        []string
+	Key           string // of noise
 }
 
 func TestDrawsEqualTorchvision(t *testing.T) {
@@ -108,6 +109,8 @@ func differs(t *testing.T, s Step, theirs torchvisionStep) string {
 		return "box"
 	case s.Level != theirs.Level:
 		return "level"
+	case s.Noise != (theirs.Key != "") || s.Noise && hex.EncodeToString(s.Key[:]) != theirs.Key:
+		return "noise"
 	case theirs.Factor != "" && s.Factor != hexFloat(t, theirs.Factor):
 		return "factor"
 	case theirs.Sigma != "" && s.Blur.SigmaX != hexFloat(t, theirs.Sigma):
