@@ -55,7 +55,7 @@ run() {
   : >"$log"
   while left=$((end - SECONDS)) && [ "$left" -gt 0 ]; do
     ASAN_OPTIONS=quarantine_size_mb=16:allocator_may_return_null=1:handle_abort=1 UBSAN_OPTIONS=print_stacktrace=1 \
-      "$work/fuzzworker" -max_total_time="$left" -timeout=10 -rss_limit_mb=1536 -malloc_limit_mb=128 -max_len=65536 \
+      "$work/fuzzworker" -max_total_time="$left" -timeout=10 -rss_limit_mb=1536 -malloc_limit_mb=48 -max_len=65536 \
       -print_final_stats=1 -artifact_prefix="$work/findings/" "$work/corpus" "$work/seeds" >>"$log" 2>&1 || true
   done
 }
