@@ -1,6 +1,6 @@
-"""Runs every benchmark that has a bar and prints one table: what was measured, and whether the bar is met.
+"""Runs benchmarks that have bars and prints one table: what was measured, and whether the bar is met.
 
-`make bench` runs this. README.md says how each row is measured.
+`make bench`, `make bench-images` and `make bench-loader` run this. README.md says how each row is measured.
 """
 
 from __future__ import annotations
@@ -123,11 +123,22 @@ def hints() -> Iterator[Row]:
     yield Row("hints, messages a step, agent and job", "<= 1", value, None, "", seen, value <= 1)
 
 
+def images() -> Iterator[Row]:
+    for row in python("benchmarks.images")["rows"]:
+        low, median, high = row["quartiles"]
+        yield Row(row["row"], row["bar"], median, (low, high), row["unit"], row["peer"], row["met"])
+
+
 EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
     "sampler": sampler,
     "wire": wire,
     "handover": handover,
     "hints": hints,
+}
+
+# Only when they are named: they take longer, and they install what they compare with.
+LONG: dict[str, Callable[[], Iterator[Row]]] = {
+    "images": images,
 }
 
 
@@ -169,20 +180,21 @@ def first_in_line() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")
-    parser.add_argument("only", nargs="*", help=f"experiments to run, of {', '.join(EXPERIMENTS)} (default: all)")
+    known = EXPERIMENTS | LONG
+    usual, long = ", ".join(EXPERIMENTS), ", ".join(LONG)
+    parser.add_argument("only", nargs="*", help=f"experiments to run: {usual} (default: these), {long}")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is missed")
     parser.add_argument("--save", action="store_true", help="also write the JSON to benchmarks/results/")
     args = parser.parse_args()
-    if unknown := set(args.only) - set(EXPERIMENTS):
+    if unknown := set(args.only) - set(known):
         parser.error(f"no such experiment: {', '.join(sorted(unknown))}")
     first_in_line()
     others, began = Others(), time.monotonic()
     rows: list[Row] = []
-    for name, experiment in EXPERIMENTS.items():
-        if not args.only or name in args.only:
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            rows += experiment()
+    for name in args.only or EXPERIMENTS:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        rows += known[name]()
     facts = {"machine": machine(), "others": round(others.share(), 2), "seconds": round(time.monotonic() - began)}
     return conclude(rows, facts, args)
 

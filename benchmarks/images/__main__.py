@@ -83,7 +83,7 @@ def crops(name: str, rounds: int, files: int | None) -> Result:
     contest = Contest(name, photos.files(name)[:files])
     enter = contest.add
     enter(OURS, "run", "stepahead")
-    enter(BATCH, "batch", "stepahead")
+    enter(BATCH, "run16", "stepahead")
     enter(SCALED, "scaled", "stepahead")
     enter(SSE, "sse41", "stepahead", limited=True)
     enter(REGION, "region", "floor")
@@ -103,12 +103,12 @@ def crops(name: str, rounds: int, files: int | None) -> Result:
 def decodes(name: str, rounds: int, files: int | None, library: str) -> Result:
     """Whole pictures to RGB."""
     contest = Contest(name, photos.files(name)[:files])
-    contest.add(OURS, "decode", "stepahead")
+    contest.add(BATCH, "decode16", "stepahead")
     contest.add(library, name.split("-")[0], "floor")
     contest.add(TORCHVISION, "decode", "torchvision")
     contest.add("Pillow", "decode", "pillow")
     contest.add("OpenCV", "decode", "opencv")
-    return measured(contest, name, rounds, {OURS}, [OURS, TORCHVISION, "Pillow", "OpenCV"])
+    return measured(contest, name, rounds, {BATCH}, [BATCH, TORCHVISION, "Pillow", "OpenCV"])
 
 
 def measured(contest: Contest, name: str, rounds: int, exact: set[str], shown: list[str]) -> Result:
@@ -151,7 +151,7 @@ def experiment(name: str, rounds: int, files: int | None) -> tuple[Result, list[
         return r, small_rows(r) if name == "inet" else large_rows(r)
     library = "libpng" if name == "png" else "libwebp"
     r = decodes(name, rounds, files, library)
-    return r, [r.faster(f"{name} decode, / {library} in C", 0.95, OURS, library)]
+    return r, [r.faster(f"{name} decode, / {library} in C", 0.95, BATCH, library)]
 
 
 def describe(result: Result) -> str:

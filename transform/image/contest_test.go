@@ -137,10 +137,10 @@ func (c *contest) do(job string, from, to int) ([]transform.TensorSpec, error) {
 		return c.each(contestCrop, sse41, from, to)
 	case "scaled":
 		return c.each(contestScaled, bestVariant(), from, to)
-	case "decode":
-		return c.each(contestDecode, bestVariant(), from, to)
-	case "batch":
-		return c.together(from, to)
+	case "run16":
+		return c.together(contestCrop, from, to)
+	case "decode16":
+		return c.together(contestDecode, from, to)
 	}
 	return nil, fmt.Errorf("no job %q", job)
 }
@@ -172,8 +172,8 @@ func (c *contest) one(plan *transform.Plan, v variant, i int, out []byte) (trans
 }
 
 // together gives files to RunBatch, as many at once as a worker gets.
-func (c *contest) together(from, to int) ([]transform.TensorSpec, error) {
-	plan := contestPlan(c.b, contestCrop)
+func (c *contest) together(text string, from, to int) ([]transform.TensorSpec, error) {
+	plan := contestPlan(c.b, text)
 	specs := make([]transform.TensorSpec, 0, to-from)
 	for ; from < to; from += perCall {
 		var items []Item
