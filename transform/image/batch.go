@@ -98,7 +98,7 @@ func (j job) plan(e *errand) error {
 	}
 	r, err := e.resolve(p.width, p.height)
 	if err == nil {
-		e.work, err = j.arrange(p.width, p.height, r, e.out)
+		e.work, err = j.arrange(p, r, e.out)
 	}
 	return err
 }

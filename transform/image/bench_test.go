@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -133,6 +134,17 @@ func BenchmarkBatched(b *testing.B) {
 	})
 }
 
+// BenchmarkScaled is the whole operator when the decoder may make the picture smaller.
+func BenchmarkScaled(b *testing.B) {
+	plan := mustPlan(b, strings.Replace(benchPlan, `"DecodeImage"`, `"DecodeImage","jpeg":"dct-scaled"`, 1))
+	out := make([]byte, 224*224*channels)
+	measure(b, func(i int, s sample) {
+		if _, err := Run(plan, transform.Key{Seed: 7, Sample: uint64(i)}, s.in, out, Limits{}); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
 // BenchmarkVariants is the same with given kernels.
 func BenchmarkVariants(b *testing.B) {
 	for _, v := range variants() {
@@ -215,6 +227,13 @@ func variants() []variant {
 func runSteps(in, out []byte, v variant, steps ...transform.Step) (transform.TensorSpec, error) {
 	j := job{lim: Limits{}.withDefaults(), variant: v}
 	return j.one(in, out, func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: steps}, nil })
+}
+
+// one runs steps that do not come from a plan.
+func (j job) one(in, out []byte, resolve func(width, height int) (transform.Resolved, error)) (transform.TensorSpec, error) {
+	alone := [1]errand{{in: in, out: out, resolve: resolve}}
+	j.run(alone[:])
+	return alone[0].result.Spec, alone[0].result.Err
 }
 
 // BenchmarkTables computes the coefficients of both axes.

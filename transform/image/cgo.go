@@ -45,6 +45,7 @@ type picture struct {
 	gif           *gif                  // of what is decoded in Go, once it is opened
 	width, height int                   // as shown
 	turn          turn                  // of what c gives
+	x, y          int                   // where finished pixels lie in the picture that a stage speaks of
 	err           error
 }
 
@@ -110,6 +111,8 @@ func runAll(all []running, v variant, lim Limits) {
 			panic(fmt.Sprintf("image: the result has %d bytes, the stage makes %d", len(r.out), want))
 		}
 		t := r.stage.tables()
+		t.source.X -= r.picture.x
+		t.source.Y -= r.picture.y
 		args[i] = C.sa_running{
 			picture: r.picture.c, width: C.int32_t(r.picture.width), height: C.int32_t(r.picture.height),
 			in: (*C.uint8_t)(pinned(&pin, r.picture.in)), n: C.size_t(len(r.picture.in)),
@@ -130,6 +133,7 @@ func runAll(all []running, v variant, lim Limits) {
 // c is the stage as C knows it.
 func (s *stage) c(t tables, v variant, lim Limits) C.sa_stage {
 	return C.sa_stage{
+		denominator:      C.int32_t(s.denominator),
 		box:              cBox(t.source),
 		horizontal_count: C.int32_t(t.horizontal.count), horizontal_stride: C.int32_t(t.horizontal.stride),
 		vertical_count: C.int32_t(t.vertical.count), vertical_stride: C.int32_t(t.vertical.stride),

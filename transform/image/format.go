@@ -48,6 +48,7 @@ func (j job) decoders() map[string]func(h hash.Hash) {
 	}
 	return map[string]func(hash.Hash){
 		"jpeg/islow-fancy@1": decodes("jpeg-*", transform.DecodeImage{}),
+		"jpeg/dct-scaled@1":  j.hashScaled,
 		"png/libpng@1":       decodes("png-*", transform.DecodeImage{}),
 		"webp/libwebp@1":     decodes("webp-*", transform.DecodeImage{}),
 		"gif/go@1":           decodes("gif-*", transform.DecodeImage{}),

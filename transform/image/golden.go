@@ -56,9 +56,26 @@ func (j job) hashDecoded(h hash.Hash, pattern string, d transform.DecodeImage) {
 	}
 }
 
+// hashScaled hashes JPEG vectors that are decoded at each scale, whole and in a box.
+func (j job) hashScaled(h hash.Hash) {
+	names, err := fs.Glob(vectors, "vectors/jpeg-*")
+	fmt.Fprintln(h, names, err)
+	for _, name := range names {
+		in, err := vectors.ReadFile(name)
+		fmt.Fprintln(h, name, err)
+		for _, size := range [][2]int{{17, 12}, {9, 6}, {4, 3}} {
+			resize := transform.Step{Kind: transform.StepResize, Width: size[0], Height: size[1], Version: 2, Filter: transform.Bilinear}
+			box := transform.Box{X: 3, Y: 2, W: 34, H: 25}
+			smaller := transform.DecodeImage{JPEG: "dct-scaled"}
+			j.hashSteps(h, in, smaller, resize)
+			j.hashSteps(h, in, smaller, transform.Step{Kind: transform.StepCrop, Box: box}, resize)
+		}
+	}
+}
+
 // hashSteps runs steps on an encoded image and hashes the result.
 func (j job) hashSteps(h hash.Hash, in []byte, d transform.DecodeImage, steps ...transform.Step) {
-	out := make([]byte, 1<<16)
+	out := make([]byte, 1<<14)
 	alone := [1]errand{{in: in, out: out, decoding: d, resolve: func(int, int) (transform.Resolved, error) { return transform.Resolved{Steps: steps}, nil }}}
 	j.run(alone[:])
 	spec, err := alone[0].result.Spec, alone[0].result.Err
@@ -66,13 +83,6 @@ func (j job) hashSteps(h hash.Hash, in []byte, d transform.DecodeImage, steps ..
 	if err == nil {
 		h.Write(out[:spec.Bytes()])
 	}
-}
-
-// one runs steps that do not come from a plan.
-func (j job) one(in, out []byte, resolve func(width, height int) (transform.Resolved, error)) (transform.TensorSpec, error) {
-	alone := [1]errand{{in: in, out: out, resolve: resolve}}
-	j.run(alone[:])
-	return alone[0].result.Spec, alone[0].result.Err
 }
 
 // hashResized resizes a made-up picture through both orders of passes, up and down.

@@ -139,6 +139,22 @@ static int smooths(const struct jpeg_decompress_struct *c) {
   return 0;
 }
 
+/* At a smaller scale the inverse DCT makes up for subsampling as far as it can. Where upsampling has to do the rest, the
+   library decodes other columns than those of a region. */
+static int partly_upsampled(const struct jpeg_decompress_struct *c) {
+  for (int i = 0; i < c->num_components; i++) {
+    const jpeg_component_info *k = &c->comp_info[i];
+#if JPEG_LIB_VERSION >= 70
+    const int size = k->DCT_h_scaled_size, least = c->min_DCT_h_scaled_size;
+#else
+    const int size = k->DCT_scaled_size, least = c->min_DCT_scaled_size;
+#endif
+    if (size != least && (k->h_samp_factor * size != c->max_h_samp_factor * least || k->v_samp_factor * size != c->max_v_samp_factor * least))
+      return 1;
+  }
+  return 0;
+}
+
 static int subsampled(const struct jpeg_decompress_struct *c) {
   for (int i = 0; i < c->num_components; i++)
     if (c->comp_info[i].h_samp_factor < c->max_h_samp_factor) return 1;
@@ -181,8 +197,10 @@ static int begin(sa_picture *p, const uint8_t *in, size_t n, sa_box box) {
   c->out_color_space = c->num_components == 4 ? JCS_CMYK : JCS_RGB;
   c->dct_method = JDCT_ISLOW;
   c->do_fancy_upsampling = TRUE;
+  c->scale_num = 1;
+  c->scale_denom = (unsigned)p->denominator;
   jpeg_start_decompress(c);
-  if (c->out_color_space != JCS_RGB || smooths(c) || LIBJPEG_TURBO_VERSION_NUMBER < REGION_VERSION) {
+  if (c->out_color_space != JCS_RGB || smooths(c) || partly_upsampled(c) || LIBJPEG_TURBO_VERSION_NUMBER < REGION_VERSION) {
     begin_whole(j);
   } else {
     crop(j);

@@ -43,6 +43,14 @@ func (t turn) stored(b transform.Box, width, height int) transform.Box {
 	return b
 }
 
+// mirrored says which axes of the shown picture run against those of the stored one.
+func (t turn) mirrored() (across, down bool) {
+	if t.transpose {
+		return t.flipY, t.flipX
+	}
+	return t.flipX, t.flipY
+}
+
 // tile is the side, in pixels, of the squares in which pixels are moved: rows of one picture are columns of
 // the other, and both must stay in the cache.
 const tile = 32
@@ -100,24 +108,26 @@ func (p *picture) settle() {
 func (p *picture) streams() bool { return p.gif == nil && p.turn == (turn{}) }
 
 // decode runs the stage that decodes and sets the picture's err. Of a picture that does not stream, the stage's crop is
-// made first, as a picture of its own.
+// made first, as far as the result depends on it.
 func (j job) decode(p *picture, s *stage, out []byte) {
 	if p.streams() {
 		runAll([]running{{p, s, out}}, j.variant, j.lim)
 		return
 	}
-	pixels := j.upright(p, s.crop)
+	b := s.tables().source
+	pixels := j.upright(p, s, b)
 	if p.err != nil {
 		return
 	}
-	made, moved := pixelsOf(pixels, s.crop.W, s.crop.H), *s
-	moved.crop.X, moved.crop.Y = 0, 0
-	runAll([]running{{made, &moved, out}}, j.variant, j.lim)
+	made := pixelsOf(pixels, b.W, b.H)
+	made.x, made.y = b.X, b.Y
+	runAll([]running{{made, s, out}}, j.variant, j.lim)
 	p.err = made.err
 }
 
-// upright returns the pixels of a box of the shown picture, or sets the picture's err.
-func (j job) upright(p *picture, b transform.Box) []byte {
+// upright returns the pixels of a box of the shown picture, in the size in which the stage has it decoded, or sets the
+// picture's err.
+func (j job) upright(p *picture, s *stage, b transform.Box) []byte {
 	if p.gif != nil {
 		var pixels []byte
 		pixels, p.err = p.gif.rgb(b, p.decoding.Truncated == "fill", j.lim.MaxMemory)
@@ -128,7 +138,12 @@ func (j job) upright(p *picture, b transform.Box) []byte {
 		p.err = refuse(transform.KindLimit, "%s: turning %d x %d pixels needs %d bytes, the memory limit is %d", p.name, b.W, b.H, 2*size, j.lim.MaxMemory)
 		return nil
 	}
-	stored := newStage(p.turn.size(p.width, p.height))
+	width, height := p.width, p.height
+	if s.scaled != nil {
+		width, height = s.scaled.across.n, s.scaled.down.n
+	}
+	stored := newStage(p.turn.size(width, height))
+	stored.denominator = s.denominator
 	stored.cut(transform.Step{Box: p.turn.stored(b, stored.w, stored.h)})
 	in, out := make([]byte, size), make([]byte, size)
 	runAll([]running{{p, stored, in}}, j.variant, j.lim)

@@ -45,6 +45,7 @@ struct sa_picture {
   int (*next)(sa_picture *, const uint8_t *in, size_t n, uint8_t *const *rows, int count);
   void (*close)(sa_picture *);
   sa_header header;
+  int32_t denominator; /* of the scale, set before begin, whose box is in the scaled picture; only a JPEG knows others than 1 */
   size_t row_bytes, lead;
   sa_error error;
 };

@@ -38,7 +38,7 @@ func resolver(plan *transform.Plan, key transform.Key) func(width, height int) (
 
 // offered refuses what a plan may come to ask of a decoder before the decoders here can do it.
 func offered(d transform.DecodeImage) error {
-	if d.Mode != "RGB" || d.JPEG != "exact" || d.Truncated != "raise" {
+	if d.Mode != "RGB" || d.Truncated != "raise" {
 		return refuse(transform.KindPlan, "%+v is not offered by this build", d)
 	}
 	return nil
@@ -74,11 +74,12 @@ type work struct {
 }
 
 // arrange decides how steps are executed and refuses what would break a limit, before memory is taken.
-func (j job) arrange(width, height int, r transform.Resolved, out []byte) (*work, error) {
-	parts, err := partsOf(width, height, r.Steps)
+func (j job) arrange(p *picture, r transform.Resolved, out []byte) (*work, error) {
+	parts, err := partsOf(p.width, p.height, r.Steps)
 	if err != nil {
 		return nil, err
 	}
+	parts[0].stage.shrink(p)
 	w := &work{parts: parts, channels: channels, out: out}
 	if shape := r.Output.Shape; len(shape) == 3 {
 		w.channels = shape[2]

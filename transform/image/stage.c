@@ -179,6 +179,7 @@ static int execute(sa_picture *p, const sa_running *g) {
   r.h = (sa_axis){s->horizontal_count, s->horizontal_stride, g->index, g->index + s->horizontal_count, g->coef};
   r.v = (sa_axis){s->vertical_count, s->vertical_stride, index, index + s->vertical_count, coef};
   if (!r.k) return sa_fail(&p->error, SA_UNSUPPORTED, "this processor has no kernels of variant %d", s->variant);
+  p->denominator = s->denominator;
   if (p->begin(p, g->in, g->n, s->box) < 0 || reserve(&r) < 0) return -1;
   if (s->made_w != s->out_w || s->made_h != s->out_h) memset(g->out, 0, (size_t)s->out_w * 3 * (size_t)s->out_h);
   result = stream(&r, g->in, g->n);

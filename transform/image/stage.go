@@ -17,11 +17,14 @@ type stage struct {
 	atX, atY   int // where the window lies in the output
 	padded     bool
 	mirror     bool
+
+	denominator int    // of the scale at which the picture is decoded; crop is in its own size
+	scaled      *input // what is resized of a picture that is decoded smaller; nil: crop
 }
 
 func newStage(width, height int) *stage {
 	whole := transform.Box{W: width, H: height}
-	return &stage{crop: whole, w: width, h: height, window: whole, outW: width, outH: height}
+	return &stage{crop: whole, w: width, h: height, window: whole, outW: width, outH: height, denominator: 1}
 }
 
 // add puts a step at the end of the stage; false means that the step needs a part of its own.
@@ -90,8 +93,22 @@ func (s *stage) bytes() int64 { return int64(s.outW) * int64(s.outH) * channels 
 // verticalFirst reports whether the vertical pass comes first. The intermediate picture is rounded to
 // 8 bits, so the order shows.
 func (s *stage) verticalFirst() bool {
-	lost := s.crop.H - s.h
-	return s.version == 2 && lost > 0 && lost > 2*(s.crop.W-s.w)
+	in := s.input()
+	lost := in.down.n - s.h
+	return s.version == 2 && lost > 0 && lost > 2*(in.across.n-s.w)
+}
+
+// input is what a stage resizes: two spans, which count from a corner of the picture that the decoder gives.
+type input struct {
+	x, y         int
+	across, down span
+}
+
+func (s *stage) input() input {
+	if s.scaled != nil {
+		return *s.scaled
+	}
+	return input{s.crop.X, s.crop.Y, whole(s.crop.W), whole(s.crop.H)}
 }
 
 // tables is what the C side needs to run a stage: the part of the picture that the result depends on,
@@ -112,28 +129,28 @@ func (s *stage) weighing(in span, m int) weighing {
 }
 
 func (s *stage) tables() tables {
-	t := tables{source: s.crop}
-	across, down := s.weighing(whole(s.crop.W), s.w), s.weighing(whole(s.crop.H), s.h)
+	in := s.input()
+	t := tables{source: transform.Box{X: in.x + s.window.X, Y: in.y + s.window.Y, W: s.window.W, H: s.window.H}}
+	across, down := s.weighing(in.across, s.w), s.weighing(in.down, s.h)
 	t.reserve(s, across, down)
-	t.source.X, t.source.W = s.crop.X+s.window.X, s.window.W
 	if t.horizontal.count > 0 {
-		lo, hi := t.horizontal.fill(across, s.crop.W, s.window.X, s.window.W, channels, s.mirror)
-		t.source.X, t.source.W = s.crop.X+lo, hi-lo
+		lo, hi := t.horizontal.fill(across, in.across.n, s.window.X, s.window.W, channels, s.mirror)
+		t.source.X, t.source.W = in.x+lo, hi-lo
 	}
-	t.source.Y, t.source.H = s.crop.Y+s.window.Y, s.window.H
 	if t.vertical.count > 0 {
-		lo, hi := t.vertical.fill(down, s.crop.H, s.window.Y, s.window.H, 1, false)
-		t.source.Y, t.source.H = s.crop.Y+lo, hi-lo
+		lo, hi := t.vertical.fill(down, in.down.n, s.window.Y, s.window.H, 1, false)
+		t.source.Y, t.source.H = in.y+lo, hi-lo
 	}
 	return t
 }
 
 // reserve lays the axes of the passes that are needed into index and coef, as the C side expects them.
 func (t *tables) reserve(s *stage, across, down weighing) {
-	if s.w != s.crop.W {
+	in := s.input()
+	if in.across.changed(s.w) {
 		t.horizontal = axis{count: (s.window.W + 3) / 4 * 4, stride: (across.mostTaps() + 1) / 2}
 	}
-	if s.h != s.crop.H {
+	if in.down.changed(s.h) {
 		t.vertical = axis{count: s.window.H, stride: (down.mostTaps() + 1) / 2}
 	}
 	t.index = make([]int32, 2*(t.horizontal.count+t.vertical.count))
@@ -147,9 +164,10 @@ func (t *tables) reserve(s *stage, across, down weighing) {
 
 // tableBytes bounds the memory of tables, before it is taken.
 func (s *stage) tableBytes() int64 {
-	size := func(n, m, count int) int64 {
-		most := int64(s.weighing(whole(n), m).mostTaps())
+	size := func(in span, m, count int) int64 {
+		most := int64(s.weighing(in, m).mostTaps())
 		return 8 * (int64(count+4)*(most+3) + most)
 	}
-	return size(s.crop.W, s.w, s.window.W) + size(s.crop.H, s.h, s.window.H)
+	in := s.input()
+	return size(in.across, s.w, s.window.W) + size(in.down, s.h, s.window.H)
 }

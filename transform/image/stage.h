@@ -7,6 +7,7 @@
 
 /* Sizes are in pixels. A pass with count 0 is left out. */
 typedef struct {
+  int32_t denominator;                          /* a JPEG is decoded at 1/1, 1/2, 1/4 or 1/8 of its size; others at 1/1 */
   sa_box box;                                   /* what is read of the picture */
   int32_t horizontal_count, horizontal_stride;  /* outputs (a multiple of 4), pairs each */
   int32_t vertical_count, vertical_stride;      /* outputs, pairs each */

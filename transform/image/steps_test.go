@@ -156,7 +156,7 @@ func stepsOnPixels(p pixels, v variant, steps []transform.Step) (pixels, error) 
 	for i := range out.rgb {
 		out.rgb[i] = 0xA5 // whatever is not written shows
 	}
-	work, err := j.arrange(p.w, p.h, whole, out.rgb)
+	work, err := j.arrange(pixelsOf(p.rgb, p.w, p.h), whole, out.rgb)
 	if err != nil {
 		return pixels{}, err
 	}
