@@ -8,10 +8,10 @@ const geometryIdentity = "geometry/torchvision@1"
 // colours is the number of channels of every decoded image: mode RGB is the only one.
 const colours = 3
 
-// size returns the output of a Resize for an input of w x h.
-func (o Resize) size(w, h int) (int, int, error) {
+// size returns the output of a Resize for an input of w x h, and whether that is a size that pictures here may have.
+func (o Resize) size(w, h int) (outW, outH int, allowed bool) {
 	if len(o.Size) == 2 {
-		return o.Size[1], o.Size[0], nil
+		return o.Size[1], o.Size[0], true
 	}
 	short, long := min(w, h), max(w, h)
 	// torchvision writes int(size * long / short) in floating point. Both factors are below 2^31, so the
@@ -20,13 +20,11 @@ func (o Resize) size(w, h int) (int, int, error) {
 	if o.MaxSize != 0 && newLong > o.MaxSize {
 		newShort, newLong = o.MaxSize*newShort/newLong, o.MaxSize
 	}
-	if newShort < 1 || newLong > maxSize {
-		return 0, 0, &Error{Kind: KindLimit, Op: o.Name(), Detail: sizeDetail(w, h, newShort, newLong)}
-	}
+	allowed = newShort >= 1 && newLong <= maxSize
 	if w <= h {
-		return newShort, newLong, nil
+		return newShort, newLong, allowed
 	}
-	return newLong, newShort, nil
+	return newLong, newShort, allowed
 }
 
 // box returns the part of a w x h input that a CenterCrop takes; it reaches outside where the input is smaller.

@@ -74,8 +74,8 @@ func goldenGeometry() string {
 			v.box(CenterCrop{Height: 10 + n, Width: 230 + n}.box(s[0], s[1]))
 		}
 		for _, op := range resizes {
-			w, h, err := op.size(s[0], s[1])
-			if err != nil {
+			w, h, allowed := op.size(s[0], s[1])
+			if !allowed {
 				w, h = -1, -1
 			}
 			v.box(Box{W: w, H: h})

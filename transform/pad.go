@@ -1,7 +1,5 @@
 package transform
 
-import "fmt"
-
 // padIdentity names what a crop takes from outside a picture, by mode and fill.
 const padIdentity = "pad/torchvision@1"
 
@@ -128,7 +126,7 @@ func (o Padding) size(w, h int) (int, int) { return w + o.Left + o.Right, h + o.
 func (o Pad) resolve(r *resolver, i int, _ Key) error {
 	w, h := o.Padding.size(r.w, r.h)
 	if o.Padding != (Padding{}) && max(w, h) > maxSize {
-		return &Error{Kind: KindLimit, Op: place(i, o), Detail: fmt.Sprintf("an image of %d x %d pixels would become %d x %d; sides must be from 1 to %d", r.w, r.h, w, h, maxSize)}
+		return r.tooLarge(i, o, w, h)
 	}
 	r.crop(i, Box{X: -o.Padding.Left, Y: -o.Padding.Top, W: w, H: h}, o.Border)
 	return nil

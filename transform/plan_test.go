@@ -242,7 +242,7 @@ func TestIdentities(t *testing.T) {
 func drawOps(t *rapid.T) string {
 	ops := []string{`{"op":"DecodeImage"}`}
 	side := rapid.IntRange(1, 600)
-	for range rapid.IntRange(0, 4).Draw(t, "geometric") {
+	for range rapid.IntRange(0, 4).Draw(t, "operators") {
 		ops = append(ops, rapid.SampledFrom([]string{
 			fmt.Sprintf(`{"op":"Resize","size":%d}`, side.Draw(t, "s")),
 			fmt.Sprintf(`{"size":[%d,%d],"op":"Resize","version":1}`, side.Draw(t, "h"), side.Draw(t, "w")),

@@ -79,19 +79,20 @@ func (o Resize) shape(_ string, in shape) (shape, error) {
 	if in.w == 0 && len(o.Size) == 1 {
 		return in, nil
 	}
-	w, h, err := o.size(in.w, in.h)
-	if err != nil { // it depends on the picture whether this is ever reached
-		w, h = 0, 0
+	out := shape{channels: in.channels}
+	if w, h, allowed := o.size(in.w, in.h); allowed { // else no picture ever comes out
+		out.w, out.h = w, h
 	}
-	return shape{h: h, w: w, channels: in.channels}, nil
+	return out, nil
 }
 
 func (o Resize) resolve(r *resolver, i int, _ Key) error {
-	w, h, err := o.size(r.w, r.h)
-	if err == nil {
-		r.resize(i, w, h, o.Resampling)
+	w, h, allowed := o.size(r.w, r.h)
+	if !allowed {
+		return r.tooLarge(i, o, w, h)
 	}
-	return err
+	r.resize(i, w, h, o.Resampling)
+	return nil
 }
 
 func (o Resize) identities() []string { return []string{geometryIdentity, o.identity()} }

@@ -142,6 +142,8 @@ func (r *resolver) resize(i, w, h int, how Resampling) {
 	}
 }
 
-func sizeDetail(w, h, short, long int) string {
-	return fmt.Sprintf("an image of %d x %d pixels would become %d x %d; sides must be from 1 to %d", w, h, short, long, maxSize)
+// tooLarge refuses what operator i would make of the picture.
+func (r *resolver) tooLarge(i int, op Op, w, h int) error {
+	return &Error{Kind: KindLimit, Op: place(i, op), Detail: fmt.Sprintf(
+		"an image of %d x %d pixels would become %d x %d; sides must be from 1 to %d", r.w, r.h, w, h, maxSize)}
 }
