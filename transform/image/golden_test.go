@@ -53,7 +53,16 @@ func TestGolden(t *testing.T) {
 
 // Every identity that a plan may name has a golden digest.
 func TestGoldenCoversPlans(t *testing.T) {
-	plan, err := transform.ParsePlan([]byte(`{"plan":1,"ops":[{"op":"DecodeImage"},{"op":"Resize","size":[9],"version":1},{"op":"CenterCrop","size":[8,8]},{"op":"RandomResizedCrop","size":[224,224]},{"op":"RandomHorizontalFlip"}]}`))
+	ops := []string{`{"op":"DecodeImage","orientation":"apply"}`}
+	for _, filter := range []transform.Filter{transform.Nearest, transform.BoxFilter, transform.Bilinear, transform.Bicubic, transform.Lanczos} {
+		for version := 1; version <= 2; version++ {
+			ops = append(ops, fmt.Sprintf(`{"op":"Resize","size":[9,9],"interpolation":%q,"version":%d}`, filter, version))
+		}
+	}
+	ops = append(ops, `{"op":"CenterCrop","size":[8,8]},{"op":"RandomResizedCrop","size":[224,224]},{"op":"RandomCrop","size":9,"padding":1},
+		{"op":"Pad","padding":1},{"op":"RandomHorizontalFlip"},{"op":"RandomVerticalFlip"},{"op":"RandomGrayscale"},{"op":"Grayscale"},
+		{"op":"ColorJitter","brightness":1,"hue":0.5},{"op":"RandAugment"},{"op":"RandomErasing","value":"random"}`)
+	plan, err := transform.ParsePlan([]byte(`{"plan":1,"ops":[` + strings.Join(ops, ",") + `]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
