@@ -19,6 +19,7 @@ from report import Run
 
 NODES = ["dn1", "dn2", "dn3"]
 KILLED = "dn2"
+BLOCK = 4 << 20  # holds a large photograph whole
 STEPS = 140
 KILL_AT, RESTART_AT = 45, 80
 STOP_AT = 70
@@ -47,18 +48,20 @@ class Demo:
         source = self.data or self.folder / "photos"
         if self.data is None:
             made = photos.make(source, cuts_each=36)
+            sources = sum(map(len, photos.SOURCES.values()))
             self.say(
-                f"cut {made} JPEG files from {sum(map(len, photos.SOURCES.values()))} photographs of PyPI packages"
+                f"cut {made} JPEG files from {sources} photographs of PyPI packages, {sources} of 4.5 to 12 megapixels"
             )
         nodes = [
             {"name": n, "rack": f"/rack{i}", "latency_us": 2000, "bandwidth_bytes_per_s": 200_000_000}
             for i, n in enumerate(NODES)
         ]
-        topology = {"nodes": nodes, "block_size": 1 << 20, "replication": 2}
+        topology = {"nodes": nodes, "block_size": BLOCK, "replication": 2}
         (self.store / ".stepahead" / "store.json").write_text(json.dumps(topology, indent=1))
         stepahead("pack", str(source), "-o", str(self.dataset))
         self.say(
-            f"packed {source} into {self.dataset}, in blocks of 1 MiB on {len(NODES)} simulated nodes, 2 replicas each"
+            f"packed {source} into {self.dataset}, in blocks of {BLOCK >> 20} MiB on {len(NODES)} simulated nodes, "
+            "2 replicas each"
         )
         stepahead("token", "keygen", "--key", str(self.key))
         mint = [
@@ -154,6 +157,8 @@ def conclude(memory: Run, runs: list[Run], path: pathlib.Path) -> int:
     print(f"{len(NODES)} agents; the other load of their nodes is simulated: a steady 25 % of the CPU.")
     print(f"A step lasts {1e3 * STEP_SECONDS:.0f} ms: the trainer sleeps after its CPU work, as if on an accelerator.")
     print(report.table(runs, memory))
+    share = report.loading_cpu(runs[1], memory) / report.loading_cpu(runs[0], memory)
+    print(f"With agents the trainers spend {share:.0%} of the CPU time for loading that they spend without.")
     for run in runs:
         print(f"proof digest, run {run.name}: {run.digest}")
     report.picture(runs, memory, path)
