@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	stdimage "image"
 	"image/color"
 	"image/jpeg"
@@ -143,16 +144,32 @@ func BenchmarkPhotograph(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer pool.Close()
-	b.Run("worker", func(b *testing.B) {
-		var n uint64
-		before, own := pool.CPU(), ownCPU()
-		for b.Loop() {
-			n++
-			if _, err := pool.Run(b.Context(), worker.Job{Plan: p, Key: transform.Key{Sample: n % 64}}, worker.Part{Data: data}, out); err != nil {
-				b.Fatal(err)
-			}
+	for _, n := range []int{1, worker.MaxBatch} {
+		b.Run(fmt.Sprintf("worker-%d", n), func(b *testing.B) { benchmarkPool(b, pool, p, data, n) })
+	}
+}
+
+// benchmarkPool runs n items a message.
+func benchmarkPool(b *testing.B, pool *worker.Pool, p *transform.Plan, data []byte, n int) {
+	spec, _ := p.Fixed()
+	items, outcomes := make([]worker.Item, n), make([]worker.Outcome, n)
+	for i := range items {
+		items[i] = worker.Item{In: worker.Part{Data: data}, Out: make([]byte, spec.Bytes())}
+	}
+	var done uint64
+	before, own := pool.CPU(), ownCPU()
+	for b.Loop() {
+		if done++; done%uint64(n) != 0 {
+			continue // until a message is full
 		}
-		b.ReportMetric(float64(pool.CPU()-before+ownCPU()-own)/float64(n), "cpu-ns/op")
-		b.ReportMetric(float64(ownCPU()-own)/float64(n), "parent-cpu-ns/op")
-	})
+		for i := range items {
+			items[i].Job = worker.Job{Plan: p, Key: transform.Key{Sample: (done + uint64(i)) % 64}}
+		}
+		pool.RunBatch(b.Context(), items, outcomes)
+		if err := outcomes[0].Err; err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(pool.CPU()-before+ownCPU()-own)/float64(done), "cpu-ns/op")
+	b.ReportMetric(float64(ownCPU()-own)/float64(done), "parent-cpu-ns/op")
 }
