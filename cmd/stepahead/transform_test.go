@@ -147,6 +147,26 @@ func TestTransformRunsBothHalves(t *testing.T) {
 	}
 }
 
+// A RandomErasing behind a cast is executed here, with the sample's own key.
+func TestTransformErases(t *testing.T) {
+	w := newWorkspace(t)
+	w.plan(`{"op":"DecodeImage"},{"op":"Grayscale"},{"op":"ToDtype","dtype":"float32"},{"op":"RandomErasing","p":1,"scale":[0.1,0.4],"value":-1}`)
+	erased := 0
+	for _, sample := range []string{"0", "1", "2", "3"} {
+		if code, out := w.run(w.path("in.png"), "--sample", sample); code != exit.OK || !strings.Contains(out, "float32 [2 4 1]") {
+			t.Fatalf("exit code %d: %s", code, out)
+		}
+		file, err := os.ReadFile(w.path("out.npy"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		erased += bytes.Count(file[128:], []byte{0, 0, 0x80, 0xbf}) // -1 in float32
+	}
+	if erased < 2 || erased > 16 {
+		t.Errorf("%d pixels of 32 are erased", erased)
+	}
+}
+
 func TestTransformDrawsBySampleAndSeed(t *testing.T) {
 	w := newWorkspace(t)
 	w.plan(`{"op":"DecodeImage"},{"op":"RandomResizedCrop","size":[8,8]}`)
