@@ -6,7 +6,8 @@ import (
 	"math/bits"
 )
 
-// drawIdentity names the algorithms of this file; any change that changes one drawn value needs a new one.
+// drawIdentity names the stream below, the functions of elementary.go and how operators without an identity of their own
+// draw; any change that changes one drawn value needs a new one.
 const drawIdentity = "draw/sha256-counter@1"
 
 // These name how operators draw; [drawIdentity] names what they draw from.
