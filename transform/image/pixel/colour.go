@@ -100,11 +100,10 @@ func sumLuma(pix []byte) int {
 
 func grayscale(im Image) {
 	pix := im.Pix
-	for ; len(pix) >= 8; pix = pix[2*channels:] {
-		l := lumas(binary.LittleEndian.Uint64(pix))
-		grey := (l&0xff | l>>32<<24) * 0x010101
-		binary.LittleEndian.PutUint32(pix, uint32(grey))
-		binary.LittleEndian.PutUint16(pix[4:], uint16(grey>>32))
+	for ; len(pix) >= 4*channels+2; pix = pix[4*channels:] {
+		a, b := lumas(binary.LittleEndian.Uint64(pix)), lumas(binary.LittleEndian.Uint64(pix[2*channels:]))
+		binary.LittleEndian.PutUint64(pix, a&0xff*0x010101|a>>32*0x010101<<24|b&0xff*0x0101<<48)
+		binary.LittleEndian.PutUint32(pix[8:], uint32(b&0xff|b>>32*0x010101<<8))
 	}
 	for ; len(pix) >= channels; pix = pix[channels:] {
 		l := luma(pix[0], pix[1], pix[2])

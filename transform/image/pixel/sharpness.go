@@ -21,14 +21,18 @@ func sharpness(s transform.Step, b *blend, im Image, alloc func(n int) []byte) (
 	return out, nil
 }
 
+// sharpenRow goes through one channel after the other, so that each column is summed once.
 func sharpenRow(out, above, row, below []byte, b *blend) {
-	const c = channels
-	n := len(row)
-	copy(out[:c], row)
-	copy(out[n-c:], row[n-c:])
-	for i := c; i < n-c; i++ {
-		sum := column(above, row, below, i-c) + column(above, row, below, i) + column(above, row, below, i+c)
-		out[i] = b.mix(smooth(sum+4*uint32(row[i])), row[i])
+	n := len(row) - channels // where the last pixel begins
+	copy(out[:channels], row)
+	copy(out[n:], row[n:])
+	for c := range channels {
+		left, middle := column(above, row, below, c), column(above, row, below, c+channels)
+		for i := c + channels; i < n; i += channels {
+			right := column(above, row, below, i+channels)
+			out[i] = b.mix(smooth(left+middle+right+4*uint32(row[i])), row[i])
+			left, middle = middle, right
+		}
 	}
 }
 
