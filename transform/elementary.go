@@ -32,6 +32,9 @@ var expCoeff = [...]float64{
 	1. / 3628800, 1. / 39916800, 1. / 479001600, 1. / 6227020800,
 }
 
+// Exp returns e^y for |y| < 700, to a few units in the last place, and equal to the last bit on every machine.
+func Exp(y float64) float64 { return exponential(y) }
+
 // exponential returns e^y for |y| < 700.
 func exponential(y float64) float64 {
 	n := math.RoundToEven(y / ln2)

@@ -36,6 +36,7 @@ func Golden() map[string]string {
 func (j job) operators() map[string]func(h hash.Hash) {
 	all := j.decoders()
 	all["resize/pil-nearest@1"] = func(h hash.Hash) { j.hashResized(h, transform.Nearest, 1) }
+	all["blur/fixed-point@1"] = j.hashBlurred
 	for _, filter := range []transform.Filter{transform.BoxFilter, transform.Bilinear, transform.Bicubic, transform.Lanczos} {
 		for version := 1; version <= 2; version++ {
 			all[fmt.Sprintf("resize/pil-%s@%d", filter, version)] = func(h hash.Hash) { j.hashResized(h, filter, version) }
@@ -85,14 +86,36 @@ func (j job) hashSteps(h hash.Hash, in []byte, d transform.DecodeImage, steps ..
 	}
 }
 
-// hashResized resizes a made-up picture through both orders of passes, up and down.
-func (j job) hashResized(h hash.Hash, filter transform.Filter, version int) {
-	const width, height = 61, 149
+// hashBlurred blurs a made-up picture with windows of several sizes, one of them as large as can be.
+func (j job) hashBlurred(h hash.Hash) {
+	const width, height = 61, 40
+	in := madeUp(width, height)
+	for _, b := range []transform.Blur{{KernelX: 23, KernelY: 23, SigmaX: 1.7, SigmaY: 1.7}, {KernelX: 3, KernelY: 1, SigmaX: 0.1, SigmaY: 1}, {KernelX: 121, KernelY: 79, SigmaX: 20, SigmaY: 13}} {
+		s := newStage(width, height)
+		err := s.smooth(transform.Step{Blur: b})
+		out := make([]byte, s.bytes())
+		if err == nil {
+			err = j.runPixels(in, s, out)
+		}
+		fmt.Fprintln(h, b, err)
+		h.Write(out)
+	}
+}
+
+// madeUp returns pixels without any order.
+func madeUp(width, height int) []byte {
 	in := make([]byte, width*height*channels)
 	for i, state := 0, uint32(1); i < len(in); i++ {
 		state = state*1664525 + 1013904223
 		in[i] = byte(state >> 24)
 	}
+	return in
+}
+
+// hashResized resizes a made-up picture through both orders of passes, up and down.
+func (j job) hashResized(h hash.Hash, filter transform.Filter, version int) {
+	const width, height = 61, 149
+	in := madeUp(width, height)
 	for _, size := range [][2]int{{32, 32}, {61, 20}, {17, 149}, {224, 224}, {60, 300}, {1, 1}} {
 		if size[0] == 224 && filter != transform.Bilinear {
 			continue // a worker makes all of these when it starts
@@ -101,14 +124,14 @@ func (j job) hashResized(h hash.Hash, filter transform.Filter, version int) {
 		err := s.scale(transform.Step{Width: size[0], Height: size[1], Version: version, Filter: filter})
 		out := make([]byte, s.bytes())
 		if err == nil {
-			err = j.resizePixels(in, s, out)
+			err = j.runPixels(in, s, out)
 		}
 		fmt.Fprintln(h, size, err)
 		h.Write(out)
 	}
 }
 
-func (j job) resizePixels(in []byte, s *stage, out []byte) error {
+func (j job) runPixels(in []byte, s *stage, out []byte) error {
 	p := pixelsOf(in, s.crop.W, s.crop.H)
 	runAll([]running{{p, s, out}}, j.variant, j.lim)
 	return p.err

@@ -12,6 +12,8 @@ type stage struct {
 	version    int           // of the order of passes
 	filter     transform.Filter
 	resized    bool
+	blur       transform.Blur // in place of a resize, if blurred
+	blurred    bool
 	window     transform.Box // of the resized picture, inside it
 	outW, outH int
 	atX, atY   int // where the window lies in the output
@@ -39,9 +41,12 @@ func (s *stage) add(step transform.Step) (bool, error) {
 			return false, nil
 		}
 		return s.cut(step), nil
-	case transform.StepResize:
+	case transform.StepResize, transform.StepBlur:
 		if s.resized || s.padded || s.mirror {
 			return false, nil
+		}
+		if step.Kind == transform.StepBlur {
+			return true, s.smooth(step)
 		}
 		return true, s.scale(step)
 	}
@@ -87,6 +92,21 @@ func (s *stage) scale(step transform.Step) error {
 	return nil
 }
 
+// smooth takes a blur, which is a resize to the same size with other weights.
+func (s *stage) smooth(step transform.Step) error {
+	b := step.Blur
+	for _, axis := range []struct {
+		kernel, side int
+		sigma        float64
+	}{{b.KernelX, s.w, b.SigmaX}, {b.KernelY, s.h, b.SigmaY}} {
+		if axis.kernel < 1 || axis.kernel%2 == 0 || axis.kernel/2 >= axis.side || !(axis.sigma > 0) {
+			return bad(step, "a blur of %d taps and standard deviation %v over %d pixels; taps are odd and half of them fewer than pixels", axis.kernel, axis.sigma, axis.side)
+		}
+	}
+	s.resized, s.blurred, s.blur = true, true, b
+	return nil
+}
+
 // bytes returns the size of the stage's result.
 func (s *stage) bytes() int64 { return int64(s.outW) * int64(s.outH) * channels }
 
@@ -120,7 +140,22 @@ type tables struct {
 	coef                 []int16
 }
 
-// weighing returns the weights of a pass over one axis.
+// passes returns the weights of the two axes; nil where a pass would change nothing.
+func (s *stage) passes() (across, down weighing) {
+	in := s.input()
+	if s.blurred {
+		return gaussianOf(in.across.n, s.blur.KernelX, s.blur.SigmaX), gaussianOf(in.down.n, s.blur.KernelY, s.blur.SigmaY)
+	}
+	if in.across.changed(s.w) {
+		across = s.weighing(in.across, s.w)
+	}
+	if in.down.changed(s.h) {
+		down = s.weighing(in.down, s.h)
+	}
+	return across, down
+}
+
+// weighing returns the weights of a resize of one axis.
 func (s *stage) weighing(in span, m int) weighing {
 	if k, ok := kernelOf(s.filter); ok {
 		return k.scaling(in, m)
@@ -131,7 +166,7 @@ func (s *stage) weighing(in span, m int) weighing {
 func (s *stage) tables() tables {
 	in := s.input()
 	t := tables{source: transform.Box{X: in.x + s.window.X, Y: in.y + s.window.Y, W: s.window.W, H: s.window.H}}
-	across, down := s.weighing(in.across, s.w), s.weighing(in.down, s.h)
+	across, down := s.passes()
 	t.reserve(s, across, down)
 	if t.horizontal.count > 0 {
 		lo, hi := t.horizontal.fill(across, in.across.n, s.window.X, s.window.W, channels, s.mirror)
@@ -146,11 +181,10 @@ func (s *stage) tables() tables {
 
 // reserve lays the axes of the passes that are needed into index and coef, as the C side expects them.
 func (t *tables) reserve(s *stage, across, down weighing) {
-	in := s.input()
-	if in.across.changed(s.w) {
+	if across != nil {
 		t.horizontal = axis{count: (s.window.W + 3) / 4 * 4, stride: (across.mostTaps() + 1) / 2}
 	}
-	if in.down.changed(s.h) {
+	if down != nil {
 		t.vertical = axis{count: s.window.H, stride: (down.mostTaps() + 1) / 2}
 	}
 	t.index = make([]int32, 2*(t.horizontal.count+t.vertical.count))
@@ -164,10 +198,13 @@ func (t *tables) reserve(s *stage, across, down weighing) {
 
 // tableBytes bounds the memory of tables, before it is taken.
 func (s *stage) tableBytes() int64 {
-	size := func(in span, m, count int) int64 {
-		most := int64(s.weighing(in, m).mostTaps())
+	size := func(w weighing, count int) int64 {
+		if w == nil {
+			return 0
+		}
+		most := int64(w.mostTaps())
 		return 8 * (int64(count+4)*(most+3) + most)
 	}
-	in := s.input()
-	return size(in.across, s.w, s.window.W) + size(in.down, s.h, s.window.H)
+	across, down := s.passes()
+	return size(across, s.window.W) + size(down, s.window.H)
 }

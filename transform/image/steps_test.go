@@ -39,12 +39,32 @@ func (p pixels) apply(s transform.Step) pixels {
 		return p.flipped()
 	case transform.StepResize:
 		return p.resized(s)
+	case transform.StepBlur:
+		return p.blurred(s.Blur)
 	}
 	im, err := pixel.Apply(s, pixel.Image{W: p.w, H: p.h, Pix: bytes.Clone(p.rgb)}, func(n int) []byte { return make([]byte, n) })
 	if err != nil {
 		panic(err)
 	}
 	return pixels{im.Pix, im.W, im.H}
+}
+
+// blurred reads whatever a window reaches, mirrored at the borders, once across and once along.
+func (p pixels) blurred(b transform.Blur) pixels {
+	mirrored := func(i, n int) int { return max(i, -i) - 2*max(0, max(i, -i)-(n-1)) }
+	sum := func(taps int, sigma float64, value func(i int) byte) byte {
+		total := int64(1) << 21
+		for i, w := range gaussianWindow(taps, sigma) {
+			total += int64(w*(1<<22)) * int64(value(i-taps/2))
+		}
+		return byte(min(255, total>>22))
+	}
+	across := blank(p.w, p.h).fill(func(x, y, c int) byte {
+		return sum(b.KernelX, b.SigmaX, func(i int) byte { return p.at(mirrored(x+i, p.w), y, c) })
+	})
+	return blank(p.w, p.h).fill(func(x, y, c int) byte {
+		return sum(b.KernelY, b.SigmaY, func(i int) byte { return across.at(x, mirrored(y+i, p.h), c) })
+	})
 }
 
 func (p pixels) resized(s transform.Step) pixels {
@@ -125,7 +145,7 @@ func drawSteps(t *rapid.T, w, h, most int) []transform.Step {
 	var steps []transform.Step
 	for range rapid.IntRange(0, 5).Draw(t, "steps") {
 		s := transform.Step{Op: len(steps), Pad: transform.PadConstant, Filter: rapid.SampledFrom(filters).Draw(t, "filter")}
-		s.Kind = rapid.SampledFrom([]transform.StepKind{transform.StepCrop, transform.StepResize, transform.StepFlip, transform.StepInvert, transform.StepSharpness}).Draw(t, "kind")
+		s.Kind = rapid.SampledFrom([]transform.StepKind{transform.StepCrop, transform.StepResize, transform.StepFlip, transform.StepBlur, transform.StepInvert, transform.StepSharpness}).Draw(t, "kind")
 		switch s.Kind {
 		case transform.StepCrop:
 			s.Box.X, s.Box.Y = rapid.IntRange(-5, w-1).Draw(t, "x"), rapid.IntRange(-5, h-1).Draw(t, "y")
@@ -135,6 +155,10 @@ func drawSteps(t *rapid.T, w, h, most int) []transform.Step {
 		case transform.StepResize:
 			s.Width, s.Height, s.Version = side.Draw(t, "width"), side.Draw(t, "height"), rapid.IntRange(1, 2).Draw(t, "version")
 			w, h = s.Width, s.Height
+		case transform.StepBlur:
+			s.Blur.KernelX = 1 + 2*rapid.IntRange(0, w-1).Draw(t, "half of kernel x")
+			s.Blur.KernelY = 1 + 2*rapid.IntRange(0, h-1).Draw(t, "half of kernel y")
+			s.Blur.SigmaX, s.Blur.SigmaY = rapid.Float64Range(0.01, 9).Draw(t, "sigma x"), rapid.Float64Range(0.01, 9).Draw(t, "sigma y")
 		case transform.StepSharpness: // makes a new picture; inverting does not
 			s.Factor = 1.5
 		}

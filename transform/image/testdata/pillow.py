@@ -136,4 +136,5 @@ def main() -> None:
     print(json.dumps({"pillow": PIL.__version__, "digests": [digest(case) for case in json.load(sys.stdin)]}))
 
 
-main()
+if __name__ == "__main__":
+    main()
