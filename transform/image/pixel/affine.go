@@ -37,8 +37,8 @@ func affine(s transform.Step, im Image, alloc func(n int) []byte) (Image, error)
 	return out, nil
 }
 
-// along returns a*x + b*y + c in Pillow's order of rounding.
-func along(a, x, b, y, c float64) float64 { return float64(a*x) + float64(b*y) + c }
+// linear returns a*x + b*y + c in Pillow's order of rounding.
+func linear(a, x, b, y, c float64) float64 { return float64(a*x) + float64(b*y) + c }
 
 // inside says whether v, rounded down, is a position below n. It is false for what no int holds.
 func inside(v float64, n int) bool { return v >= 0 && v < float64(n) }
@@ -70,8 +70,8 @@ func copyPixel(to []byte, i int, from []byte, j int) {
 // fitsFixed says whether all four corners of the result lie where 16.16 fixed point can say so.
 func fitsFixed(m [6]float64, w, h int) bool {
 	for _, corner := range [4][2]float64{{0, 0}, {float64(w), float64(h)}, {0, float64(h)}, {float64(w), 0}} {
-		x := along(m[0], corner[0], m[1], corner[1], m[2])
-		y := along(m[3], corner[0], m[4], corner[1], m[5])
+		x := linear(m[0], corner[0], m[1], corner[1], m[2])
+		y := linear(m[3], corner[0], m[4], corner[1], m[5])
 		if math.Abs(x) >= 32768 || math.Abs(y) >= 32768 {
 			return false
 		}

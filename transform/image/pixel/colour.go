@@ -15,16 +15,16 @@ func enhance(s transform.Step, im Image, alloc func(n int) []byte) (Image, error
 	if f := float64(factor); math.IsNaN(f) || math.IsInf(f, 0) {
 		return Image{}, refuse(s, "a factor of %v; it must be finite, as a float32 too", s.Factor)
 	}
-	if s.Kind == transform.StepSharpness {
-		return sharpness(s, newBlend(factor), im, alloc)
-	}
+	b := newBlend(factor)
 	switch s.Kind {
 	case transform.StepBrightness:
-		newBlend(factor).table(0).apply(im.Pix)
+		b.table(0).apply(im.Pix)
 	case transform.StepContrast:
-		newBlend(factor).table(meanLuma(im)).apply(im.Pix)
+		b.table(meanLuma(im)).apply(im.Pix)
 	case transform.StepSaturation:
-		saturation(newBlend(factor), im)
+		saturation(b, im)
+	case transform.StepSharpness:
+		return sharpness(s, b, im, alloc)
 	}
 	return im, nil
 }
