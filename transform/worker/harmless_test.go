@@ -169,3 +169,23 @@ func TestBombsAreHarmless(t *testing.T) {
 		t.Errorf("stats are %+v", s)
 	}
 }
+
+// A picture that takes too long costs its worker, and the next one is served by another.
+func TestTheRealWorkerIsKilledAtItsDeadline(t *testing.T) {
+	p := realPool(t, Options{Workers: 1, Deadline: time.Second})
+	job, out := Job{Plan: decodePlan(t, `,{"op":"Resize","size":[8,8]}`)}, make([]byte, 8*8*3)
+	slow := jpegOf(0xC2, 8000, 8000, scan(0, 0, 1), bytes.Repeat(scan(0, 0, 0x10), 90), []byte("\xff\xd9"))
+	start := time.Now()
+	_, err := p.Run(t.Context(), job, Part{Name: "slow", Data: slow}, out)
+	var e *transform.Error
+	if !errors.As(err, &e) || e.Kind != transform.KindDeadline || !strings.Contains(err.Error(), "slow") {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+	small := pngOf(8, 8, 0, make([]byte, 8*25))
+	if _, err := p.Run(t.Context(), job, Part{Name: "small", Data: small}, out); err != nil {
+		t.Error(err)
+	}
+	if s := p.Stats(); s.Started != 2 || s.Killed[reasonDeadline] != 1 {
+		t.Errorf("stats are %+v", s)
+	}
+}
