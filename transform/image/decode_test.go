@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/transform"
@@ -65,9 +66,12 @@ type comparison struct {
 	cases  []decodeCase
 	data   [][]byte
 	names  []string
+	loose  map[int]bool // of which only the size is compared
 }
 
-func newComparison(t *testing.T) *comparison { return &comparison{folder: t.TempDir()} }
+func newComparison(t *testing.T) *comparison {
+	return &comparison{folder: t.TempDir(), loose: map[int]bool{}}
+}
 
 func (c *comparison) add(t *testing.T, name string, in []byte, d decodeCase) {
 	t.Helper()
@@ -84,6 +88,9 @@ func (c *comparison) check(t *testing.T) int {
 	decoded := 0
 	for i, want := range pillowAnswers(t, c.cases) {
 		got, err := c.cases[i].answer(c.data[i])
+		if c.loose[i] {
+			got, want = sizeOf(got), sizeOf(want)
+		}
 		if got != want {
 			t.Errorf("%s %+v: %s (%v), Pillow has %s", c.names[i], c.cases[i], got, err, want)
 		} else if got != "error" {
@@ -92,3 +99,6 @@ func (c *comparison) check(t *testing.T) int {
 	}
 	return decoded
 }
+
+// sizeOf leaves the digest out of an answer.
+func sizeOf(answer string) string { return answer[:max(strings.LastIndexByte(answer, ' '), 0)] }

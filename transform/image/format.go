@@ -53,6 +53,8 @@ func (j job) decoders() map[string]func(h hash.Hash) {
 		"webp/libwebp@1":     decodes("webp-*", transform.DecodeImage{}),
 		"gif/go@1":           decodes("gif-*", transform.DecodeImage{}),
 		"exif/orientation@1": decodes("exif-*", transform.DecodeImage{Orientation: "apply"}),
+
+		"truncated/pil-fill@1": decodes("fill-*", transform.DecodeImage{Truncated: "fill"}),
 	}
 }
 

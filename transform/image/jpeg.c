@@ -24,6 +24,10 @@ typedef struct {
   size_t at; /* bytes consumed when no call is running */
   int max_scans;
   sa_box box;
+  int32_t row;   /* rows of the box that are delivered */
+  int fill;      /* pixels that are missing are no failure */
+  int pretended; /* the data have ended, and an end-of-image marker stands in for the rest */
+  int empty;     /* nothing more can be decoded: the rows that are left are empty */
   int whole;     /* rows pass through line: colours to convert, or a region that is not exact */
   int finishing; /* every row is out: data that end here are no error */
   uint8_t *line; /* one row as the library gives it */
@@ -72,20 +76,47 @@ static void on_progress(j_common_ptr c) {
   longjmp(j->fail, 1);
 }
 
-/* All the data are in memory, so a decoder that asks for more has met the end of a cut file. */
+static const uint8_t end_of_image[] = {0xFF, JPEG_EOI};
+
+static void cut_short(jpeg *j) {
+  sa_fail(&j->head.error, SA_TRUNCATED, "the data end at row %u of %u, before the end-of-image marker", j->c.output_scanline,
+          j->c.image_height);
+  longjmp(j->fail, 1);
+}
+
+/* pretend puts an end-of-image marker in the place of the data that are missing, upon which the library makes grey of
+   them. It does so once: data that end inside a marker stay incomplete. */
+static void pretend(jpeg *j) {
+  if (!j->fill || j->pretended) cut_short(j);
+  j->pretended = 1;
+  j->src.next_input_byte = end_of_image;
+  j->src.bytes_in_buffer = sizeof end_of_image;
+}
+
+/* All the data are in memory, so a decoder that asks for more has met the end of a cut file. As in Pillow, arithmetic
+   coding is not filled: told to wait, its decoder fails, while a marker reader returns to begin_library. */
 static boolean on_empty(j_decompress_ptr c) {
   jpeg *j = c->client_data;
-  if (j->finishing) return FALSE;
-  sa_fail(&j->head.error, SA_TRUNCATED, "the data end at row %u of %u, before the end-of-image marker",
-          c->output_scanline, c->image_height);
-  longjmp(j->fail, 1);
+  if (j->finishing || (j->fill && !j->pretended && c->arith_code)) return FALSE;
+  pretend(j);
+  return TRUE;
+}
+
+static void begin_library(jpeg *j) {
+  struct jpeg_decompress_struct *c = &j->c;
+  c->out_color_space = c->num_components == 4 ? JCS_CMYK : JCS_RGB;
+  c->dct_method = JDCT_ISLOW;
+  c->do_fancy_upsampling = TRUE;
+  c->scale_num = 1;
+  c->scale_denom = (unsigned)j->head.denominator;
+  while (!jpeg_start_decompress(c)) pretend(j);
 }
 
 static void on_skip(j_decompress_ptr c, long n) {
   if (n <= 0) return;
-  if ((size_t)n > c->src->bytes_in_buffer) {
-    on_empty(c);
-    n = (long)c->src->bytes_in_buffer;
+  while ((size_t)n > c->src->bytes_in_buffer) {
+    n -= (long)c->src->bytes_in_buffer;
+    if (!on_empty(c)) n = (long)c->src->bytes_in_buffer;
   }
   c->src->next_input_byte += n;
   c->src->bytes_in_buffer -= (size_t)n;
@@ -94,11 +125,14 @@ static void on_skip(j_decompress_ptr c, long n) {
 static void on_source(j_decompress_ptr c) { (void)c; }
 
 static void enter(jpeg *j, const uint8_t *in, size_t n) {
+  if (j->pretended) return;
   j->src.next_input_byte = in + j->at;
   j->src.bytes_in_buffer = n - j->at;
 }
 
-static void leave(jpeg *j, size_t n) { j->at = n - j->src.bytes_in_buffer; }
+static void leave(jpeg *j, size_t n) {
+  if (!j->pretended) j->at = n - j->src.bytes_in_buffer;
+}
 
 /* ended reports whether an end-of-image marker follows what has been read. Inside entropy-coded
    data 0xFF is always followed by a zero or a restart marker, so the two bytes are never chance. */
@@ -110,10 +144,17 @@ static int ended(const jpeg *j) {
   return 0;
 }
 
+/* read_lines reads at least one row, or fails: the library gives none only if it waits for data. */
+static int32_t read_lines(jpeg *j, JSAMPARRAY rows, int32_t count) {
+  JDIMENSION got;
+  while ((got = jpeg_read_scanlines(&j->c, rows, (JDIMENSION)count)) == 0) pretend(j);
+  return (int32_t)got;
+}
+
 static void read_line(jpeg *j) {
   struct jpeg_decompress_struct *c = &j->c;
   if (!j->line) j->line = c->mem->alloc_large((j_common_ptr)c, JPOOL_IMAGE, (size_t)c->output_width * (size_t)c->output_components);
-  jpeg_read_scanlines(c, &j->line, 1);
+  read_lines(j, &j->line, 1);
 }
 
 /* finish looks for faults below the box, without decoding what lies there if an end-of-image marker
@@ -183,33 +224,59 @@ static void crop(jpeg *j) {
 static void begin_whole(jpeg *j) {
   struct jpeg_decompress_struct *c = &j->c;
   j->whole = 1;
-  j->head.lead = 0;
-  j->head.row_bytes = (size_t)j->box.w * 3;
-  while (c->output_scanline < (JDIMENSION)j->box.y) read_line(j);
+  while (c->output_scanline < (JDIMENSION)(j->box.y + j->row)) read_line(j);
 }
 
-static int begin(sa_picture *p, const uint8_t *in, size_t n, sa_box box) {
-  jpeg *j = (jpeg *)p;
+static int start(jpeg *j, const uint8_t *in, size_t n) {
   struct jpeg_decompress_struct *c = &j->c;
   enter(j, in, n);
   if (setjmp(j->fail)) return -1;
-  j->box = box;
-  c->out_color_space = c->num_components == 4 ? JCS_CMYK : JCS_RGB;
-  c->dct_method = JDCT_ISLOW;
-  c->do_fancy_upsampling = TRUE;
-  c->scale_num = 1;
-  c->scale_denom = (unsigned)p->denominator;
-  jpeg_start_decompress(c);
+  begin_library(j);
   if (c->out_color_space != JCS_RGB || smooths(c) || partly_upsampled(c) || LIBJPEG_TURBO_VERSION_NUMBER < REGION_VERSION) {
     begin_whole(j);
   } else {
     crop(j);
-    p->row_bytes = (size_t)c->output_width * 3;
+    j->head.row_bytes = (size_t)c->output_width * 3;
     /* One skip only, and from row 0: a later one may give stale rows (libjpeg-turbo issue 915). */
-    if (box.y > 0) jpeg_skip_scanlines(c, (JDIMENSION)box.y);
+    if (j->box.y > 0) jpeg_skip_scanlines(c, (JDIMENSION)j->box.y);
   }
   leave(j, n);
   return 0;
+}
+
+/* restart decodes everything anew and row by row, up to the row that is wanted next: a region may meet a
+   failure some rows early. */
+static int restart(jpeg *j, const uint8_t *in, size_t n) {
+  struct jpeg_decompress_struct *c = &j->c;
+  jpeg_abort_decompress(c);
+  j->at = 0;
+  j->pretended = 0;
+  j->line = NULL;
+  enter(j, in, n);
+  if (setjmp(j->fail)) return -1;
+  jpeg_read_header(c, TRUE);
+  begin_library(j);
+  begin_whole(j);
+  leave(j, n);
+  return 0;
+}
+
+/* recover decides how to go on after a failure: as a failure, decoding anew, or with empty rows. */
+static int recover(jpeg *j, const uint8_t *in, size_t n) {
+  if (!sa_forgive(&j->head.error, j->fill)) return -1;
+  if (j->whole || restart(j, in, n) < 0) {
+    j->empty = 1;
+    return j->head.error.kind == SA_OK || sa_forgive(&j->head.error, j->fill) ? 0 : -1;
+  }
+  return 0;
+}
+
+static int begin(sa_picture *p, const uint8_t *in, size_t n, sa_box box) {
+  jpeg *j = (jpeg *)p;
+  j->box = box;
+  p->lead = 0;
+  p->row_bytes = (size_t)box.w * 3;
+  return start(j, in, n) < 0 ? recover(j, in, n) : 0;
 }
 
 static uint8_t div255(unsigned t) { return (uint8_t)((t + 128 + ((t + 128) >> 8)) >> 8); }
@@ -233,27 +300,45 @@ static void next_whole(jpeg *j, uint8_t *row) {
   if (components == 4)
     cmyk_to_rgb(row, from, j->box.w);
   else
-    memcpy(row, from, j->head.row_bytes);
+    memcpy(row, from, (size_t)j->box.w * 3);
+}
+
+/* read_rows decodes the next count rows of the box. */
+static int read_rows(jpeg *j, const uint8_t *in, size_t n, uint8_t *const *rows, int count) {
+  const int32_t first = j->row, end = first + count;
+  enter(j, in, n);
+  if (setjmp(j->fail)) return -1;
+  while (j->row < end) {
+    uint8_t *const *to = rows + (j->row - first);
+    if (j->whole) {
+      next_whole(j, *to + j->head.lead);
+      j->row++;
+    } else {
+      j->row += read_lines(j, (JSAMPARRAY)to, end - j->row);
+    }
+  }
+  if (end == j->box.h && !j->fill) finish(j);
+  leave(j, n);
+  return 0;
+}
+
+/* leave_empty delivers a row of which there are no data. Ink that is missing leaves white. */
+static void leave_empty(jpeg *j, uint8_t *row) {
+  memset(row + j->head.lead, j->c.num_components == 4 ? 255 : 0, (size_t)j->box.w * 3);
+  j->row++;
 }
 
 static int next(sa_picture *p, const uint8_t *in, size_t n, uint8_t *const *rows, int count) {
   jpeg *j = (jpeg *)p;
-  struct jpeg_decompress_struct *c = &j->c;
-  const JDIMENSION end = (JDIMENSION)(j->box.y + j->box.h);
-  const JDIMENSION first = c->output_scanline, stop = end - first < (JDIMENSION)count ? end : first + (JDIMENSION)count;
-  enter(j, in, n);
-  if (setjmp(j->fail)) return -1;
-  while (c->output_scanline < stop) {
-    const JDIMENSION done = c->output_scanline - first;
-    if (j->whole)
-      next_whole(j, rows[done]);
-    else
-      jpeg_read_scanlines(c, (JSAMPARRAY)&rows[done], stop - c->output_scanline);
+  const int32_t first = j->row, end = first + count < j->box.h ? first + count : j->box.h;
+  while (j->row < end) {
+    uint8_t *const *to = rows + (j->row - first);
+    if (j->empty)
+      leave_empty(j, *to);
+    else if (read_rows(j, in, n, to, end - j->row) < 0 && recover(j, in, n) < 0)
+      return -1;
   }
-  count = (int)(stop - first);
-  if (stop == end) finish(j);
-  leave(j, n);
-  return count;
+  return end - first;
 }
 
 static void close_(sa_picture *p) {
@@ -276,6 +361,7 @@ static int open_(jpeg *j, const uint8_t *in, size_t n, const sa_limits *l) {
     return sa_fail(&j->head.error, SA_UNSUPPORTED, "%d colour components", c->num_components);
   j->head.header = (sa_header){(int32_t)c->image_width, (int32_t)c->image_height};
   leave(j, n);
+  j->fill = l->fill; /* not earlier: a header that ends early is a failure */
   return 0;
 }
 

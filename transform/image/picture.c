@@ -16,6 +16,12 @@ int sa_fail(sa_error *e, int kind, const char *format, ...) {
   return -1;
 }
 
+int sa_forgive(sa_error *e, int fill) {
+  if (!fill || (e->kind != SA_DECODE && e->kind != SA_TRUNCATED)) return 0;
+  e->kind = SA_OK;
+  return 1;
+}
+
 int sa_no_memory(sa_error *e, size_t n) { return sa_fail(e, SA_MEMORY, "out of memory for %zu bytes", n); }
 
 typedef struct {

@@ -24,6 +24,7 @@ typedef struct {
 typedef struct {
   int64_t max_memory; /* bytes the decoder may hold */
   int32_t max_scans;  /* JPEG only */
+  int32_t fill;       /* rows that are missing or broken are no failure but empty */
 } sa_limits;
 
 typedef struct {
@@ -55,6 +56,9 @@ sa_picture *sa_png_open(const uint8_t *in, size_t n, const sa_limits *, sa_error
 sa_picture *sa_webp_open(const uint8_t *in, size_t n, const sa_limits *, sa_error *);
 /* sa_raw_open reads finished pixels, 3 bytes each, rows without gaps. */
 sa_picture *sa_raw_open(int32_t width, int32_t height, sa_error *);
+
+/* sa_forgive drops a failure of the pixels' data, if they are to be filled, and reports whether it did. */
+int sa_forgive(sa_error *, int fill);
 
 /* sa_no_memory records that n bytes could not be had, and returns -1. */
 int sa_no_memory(sa_error *, size_t n);

@@ -22,6 +22,10 @@ typedef struct {
   uint8_t *line;    /* one whole row */
   uint8_t *picture; /* all rows, when interlaced */
   int64_t max_memory;
+  int indexed;       /* has a palette */
+  int fill;          /* rows that are missing or broken are no failure */
+  int empty;         /* nothing more can be decoded: the rows that are left are empty */
+  size_t next_chunk; /* where it begins */
 } png;
 
 static void on_error(png_structp p, png_const_charp text) {
@@ -48,14 +52,27 @@ static void on_free(png_structp p, png_voidp m) {
   free(m);
 }
 
+static size_t big_endian(const uint8_t *b) { return (size_t)b[0] << 24 | (size_t)b[1] << 16 | (size_t)b[2] << 8 | b[3]; }
+
+/* shorten corrects the length of a chunk that reaches beyond the data, so that the library takes what there is before it
+   finds that the rest is missing. */
+static void shorten(png *g, uint8_t *header) {
+  const size_t left = g->n - g->at, length = big_endian(header);
+  g->next_chunk = g->at + length + 4;
+  if (!g->fill || length <= left) return;
+  for (int i = 0; i < 4; i++) header[i] = (uint8_t)(left >> (24 - 8 * i));
+}
+
 static void on_read(png_structp p, png_bytep to, size_t count) {
   png *g = png_get_io_ptr(p);
+  const size_t begin = g->at;
   if (count > g->n - g->at) {
     sa_fail(&g->head.error, SA_TRUNCATED, "the data end at row %d of %d", g->row, g->head.header.height);
     png_longjmp(p, 1);
   }
   memcpy(to, g->in + g->at, count);
   g->at += count;
+  if (begin == g->next_chunk && count == 8) shorten(g, to);
 }
 
 static void enter(png *g, const uint8_t *in, size_t n) {
@@ -66,7 +83,8 @@ static void enter(png *g, const uint8_t *in, size_t n) {
 /* to_rgb sets up the conversion to three 8-bit channels. */
 static void to_rgb(png *g) {
   const int type = png_get_color_type(g->p, g->info), depth = png_get_bit_depth(g->p, g->info);
-  if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(g->p);
+  g->indexed = type == PNG_COLOR_TYPE_PALETTE;
+  if (g->indexed) png_set_palette_to_rgb(g->p);
   if (type == PNG_COLOR_TYPE_GRAY && depth < 8) png_set_expand_gray_1_2_4_to_8(g->p);
   if (depth == 16 && type == PNG_COLOR_TYPE_GRAY) png_set_scale_16(g->p);
   if (depth == 16 && type != PNG_COLOR_TYPE_GRAY) png_set_strip_16(g->p);
@@ -74,59 +92,107 @@ static void to_rgb(png *g) {
   png_set_strip_alpha(g->p);
 }
 
-/* read_interlaced decodes all passes into one picture, since none of them has whole rows. */
-static int read_interlaced(png *g, int passes, size_t row_bytes) {
-  const int32_t height = g->head.header.height;
-  if ((int64_t)row_bytes * height > g->max_memory)
+/* blank makes pixels what Pillow has where there are no data: black, or the first colour of a palette. */
+static void blank(const png *g, uint8_t *pixels, size_t count) {
+  png_colorp palette;
+  int colours = 0;
+  memset(pixels, 0, count * 3);
+  if (!g->indexed || !png_get_PLTE(g->p, g->info, &palette, &colours) || colours == 0) return;
+  for (; count > 0; count--, pixels += 3) memcpy(pixels, palette, 3);
+}
+
+/* reserve takes memory for one row, or for all if the picture is interlaced and no pass has whole rows. */
+static int reserve(png *g, int passes, size_t row_bytes) {
+  const size_t rows = passes > 1 ? (size_t)g->head.header.height : 1;
+  uint8_t **to = passes > 1 ? &g->picture : &g->line;
+  if (passes > 1 && row_bytes * rows > (size_t)g->max_memory)
     return sa_fail(&g->head.error, SA_LIMIT, "an interlaced picture needs %zu bytes a row at once, the memory limit is %lld", row_bytes,
                    (long long)g->max_memory);
-  g->picture = malloc(row_bytes * (size_t)height);
-  if (!g->picture) return sa_no_memory(&g->head.error, row_bytes * (size_t)height);
+  *to = malloc(row_bytes * rows);
+  if (!*to) return sa_no_memory(&g->head.error, row_bytes * rows);
+  if (passes > 1 && g->fill) blank(g, *to, row_bytes / 3 * rows);
+  return 0;
+}
+
+/* prepare sets up the conversion, and returns the number of passes. */
+static int prepare(png *g) {
+  const size_t row_bytes = (size_t)g->head.header.width * 3;
+  int passes;
+  if (setjmp(png_jmpbuf(g->p))) return -1;
+  to_rgb(g);
+  passes = png_set_interlace_handling(g->p);
+  png_read_update_info(g->p, g->info);
+  if (png_get_rowbytes(g->p, g->info) != row_bytes) return sa_fail(&g->head.error, SA_UNSUPPORTED, "no conversion to 8-bit RGB");
+  return reserve(g, passes, row_bytes) < 0 ? -1 : passes;
+}
+
+/* broken decides how to go on after a failure: as a failure, or with empty rows. */
+static int broken(png *g) {
+  if (!sa_forgive(&g->head.error, g->fill)) return -1;
+  g->empty = 1;
+  return 0;
+}
+
+static int read_passes(png *g, int passes) {
+  const size_t row_bytes = (size_t)g->head.header.width * 3;
+  if (setjmp(png_jmpbuf(g->p))) return broken(g);
   for (int pass = 0; pass < passes; pass++)
-    for (int32_t y = 0; y < height; y++) png_read_row(g->p, g->picture + row_bytes * (size_t)y, NULL);
+    for (int32_t y = 0; y < g->head.header.height; y++) png_read_row(g->p, g->picture + row_bytes * (size_t)y, NULL);
+  return 0;
+}
+
+/* decode_rows decodes down to row end. Of each row the box goes to the next of rows, if there are any. To be filled, a row
+   is blank before it is read: the library may fail before it, or after it in what follows the last one. */
+static int decode_rows(png *g, uint8_t *const *rows, int32_t end) {
+  const int32_t first = g->row;
+  if (setjmp(png_jmpbuf(g->p))) return broken(g);
+  for (; g->row < end; g->row++) {
+    if (g->fill) blank(g, g->line, (size_t)g->head.header.width);
+    png_read_row(g->p, g->line, NULL);
+    if (rows) memcpy(rows[g->row - first], g->line + (size_t)g->box.x * 3, g->head.row_bytes);
+  }
+  return 0;
+}
+
+/* read_rows is the same, with empty rows after a failure that is forgiven. */
+static int read_rows(png *g, uint8_t *const *rows, int32_t end) {
+  const int32_t first = g->row;
+  if (!g->empty && decode_rows(g, rows, end) < 0) return -1;
+  for (; g->row < end; g->row++) {
+    if (rows) memcpy(rows[g->row - first], g->line + (size_t)g->box.x * 3, g->head.row_bytes);
+    blank(g, g->line, (size_t)g->head.header.width);
+  }
   return 0;
 }
 
 static int begin(sa_picture *p, const uint8_t *in, size_t n, sa_box box) {
   png *g = (png *)p;
-  size_t row_bytes = (size_t)p->header.width * 3;
   int passes;
   enter(g, in, n);
-  if (setjmp(png_jmpbuf(g->p))) return -1;
   g->box = box;
   p->row_bytes = (size_t)box.w * 3;
   p->lead = 0;
-  to_rgb(g);
-  passes = png_set_interlace_handling(g->p);
-  png_read_update_info(g->p, g->info);
-  if (png_get_rowbytes(g->p, g->info) != row_bytes) return sa_fail(&p->error, SA_UNSUPPORTED, "no conversion to 8-bit RGB");
-  if (passes > 1) return read_interlaced(g, passes, row_bytes);
-  g->line = malloc(row_bytes);
-  if (!g->line) return sa_no_memory(&p->error, row_bytes);
-  for (; g->row < box.y; g->row++) png_read_row(g->p, g->line, NULL);
-  return 0;
+  passes = prepare(g);
+  if (passes < 0) return -1;
+  if (passes == 1) return read_rows(g, NULL, box.y);
+  g->row = box.y;
+  return read_passes(g, passes);
 }
 
-static const uint8_t *row_at(png *g, int32_t y) {
-  if (g->picture) return g->picture + (size_t)g->head.header.width * 3 * (size_t)y;
-  png_read_row(g->p, g->line, NULL);
-  return g->line;
+static void copy_row(png *g, uint8_t *to) {
+  memcpy(to, g->picture + ((size_t)g->head.header.width * (size_t)g->row + (size_t)g->box.x) * 3, g->head.row_bytes);
+  g->row++;
 }
 
 static int next(sa_picture *p, const uint8_t *in, size_t n, uint8_t *const *rows, int count) {
   png *g = (png *)p;
+  const int32_t first = g->row, end = g->box.y + g->box.h;
+  const int32_t stop = end - first < count ? end : first + count;
   enter(g, in, n);
-  if (setjmp(png_jmpbuf(g->p))) return -1;
-  if (g->picture && g->row < g->box.y) g->row = g->box.y;
-  if (count > g->box.y + g->box.h - g->row) count = g->box.y + g->box.h - g->row;
-  for (int i = 0; i < count; i++) {
-    const int32_t y = g->row;
-    memcpy(rows[i], row_at(g, y) + (size_t)g->box.x * 3, p->row_bytes);
-    g->row = y + 1;
-  }
-  if (g->row == g->box.y + g->box.h && !g->picture)
-    for (int32_t y = g->row; y < p->header.height; y++) png_read_row(g->p, g->line, NULL);
-  return count;
+  while (g->picture && g->row < stop) copy_row(g, rows[g->row - first]);
+  if (read_rows(g, rows, stop) < 0) return -1;
+  if (stop == end && !g->picture && !g->fill && read_rows(g, NULL, p->header.height) < 0) return -1;
+  return stop - first;
 }
 
 static void close_(sa_picture *p) {
@@ -161,6 +227,8 @@ sa_picture *sa_png_open(const uint8_t *in, size_t n, const sa_limits *l, sa_erro
   g->head.next = next;
   g->head.close = close_;
   g->max_memory = l->max_memory;
+  g->fill = l->fill;
+  g->next_chunk = 8; /* after the signature */
   enter(g, in, n);
   g->p = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, g, on_error, on_warning, g, on_malloc, on_free);
   g->info = g->p ? png_create_info_struct(g->p) : NULL;

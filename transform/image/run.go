@@ -38,7 +38,7 @@ func resolver(plan *transform.Plan, key transform.Key) func(width, height int) (
 
 // offered refuses what a plan may come to ask of a decoder before the decoders here can do it.
 func offered(d transform.DecodeImage) error {
-	if d.Mode != "RGB" || d.Truncated != "raise" {
+	if d.Mode != "RGB" {
 		return refuse(transform.KindPlan, "%+v is not offered by this build", d)
 	}
 	return nil
