@@ -1,7 +1,6 @@
 package image
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,10 +15,6 @@ import (
 
 // benchEnv may name a folder of JPEG files to measure with instead of the photographs of the test data.
 const benchEnv = "STEPAHEAD_BENCH_JPEG"
-
-// boxesEnv may name a file to which the drawn boxes are written, one "path x y w h" a line, so that
-// another program can do the same work.
-const boxesEnv = "STEPAHEAD_BENCH_BOXES"
 
 type sample struct {
 	in  []byte
@@ -38,12 +33,7 @@ func benchSamples(b *testing.B) []sample {
 	if err != nil || len(paths) == 0 {
 		b.Skipf("no *.jpg in %s", root)
 	}
-	plan, err := transform.ParsePlan([]byte(benchPlan))
-	if err != nil {
-		b.Fatal(err)
-	}
 	var samples []sample
-	var boxes []byte
 	for i, path := range paths {
 		in, err := os.ReadFile(path)
 		if err != nil {
@@ -53,21 +43,7 @@ func benchSamples(b *testing.B) []sample {
 		if err != nil {
 			b.Fatal(err)
 		}
-		r, err := plan.Resolve(w, h, transform.Key{Seed: 7, Sample: uint64(i)})
-		if err != nil {
-			b.Fatal(err)
-		}
-		box := transform.Box{W: w, H: h}
-		if r.Steps[0].Kind == transform.StepCrop {
-			box = r.Steps[0].Box
-		}
-		samples = append(samples, sample{in, box})
-		boxes = fmt.Appendf(boxes, "%s %d %d %d %d\n", path, box.X, box.Y, box.W, box.H)
-	}
-	if to := os.Getenv(boxesEnv); to != "" {
-		if err := os.WriteFile(to, boxes, 0o644); err != nil {
-			b.Fatal(err)
-		}
+		samples = append(samples, sample{in, boxOf(b, w, h, transform.Key{Seed: 7, Sample: uint64(i)})})
 	}
 	return samples
 }

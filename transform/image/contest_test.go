@@ -51,7 +51,6 @@ func BenchmarkContest(b *testing.B) {
 }
 
 const (
-	contestCrop   = `{"plan": 1, "ops": [{"op": "DecodeImage"}, {"op": "RandomResizedCrop", "size": [224, 224]}]}`
 	contestScaled = `{"plan": 1, "ops": [{"op": "DecodeImage", "jpeg": "dct-scaled"}, {"op": "RandomResizedCrop", "size": [224, 224]}]}`
 	contestDecode = `{"plan": 1, "ops": [{"op": "DecodeImage"}]}`
 )
@@ -99,7 +98,7 @@ func newContest(b *testing.B, list string) *contest {
 
 // boxOf returns what the plan cuts from a picture of this size.
 func boxOf(b *testing.B, w, h int, key transform.Key) transform.Box {
-	r, err := contestPlan(b, contestCrop).Resolve(w, h, key)
+	r, err := contestPlan(b, benchPlan).Resolve(w, h, key)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -132,13 +131,13 @@ func (c *contest) key(i int) transform.Key { return transform.Key{Seed: 7, Sampl
 func (c *contest) do(job string, from, to int) ([]transform.TensorSpec, error) {
 	switch job {
 	case "run":
-		return c.each(contestCrop, bestVariant(), from, to)
+		return c.each(benchPlan, bestVariant(), from, to)
 	case "sse41":
-		return c.each(contestCrop, sse41, from, to)
+		return c.each(benchPlan, sse41, from, to)
 	case "scaled":
 		return c.each(contestScaled, bestVariant(), from, to)
 	case "run16":
-		return c.together(contestCrop, from, to)
+		return c.together(benchPlan, from, to)
 	case "decode16":
 		return c.together(contestDecode, from, to)
 	}
