@@ -222,7 +222,7 @@ func outputSize(p binfmt.Part, f *fieldTask, k transform.Key) (int64, fetch.Reas
 	if p.Width == 0 || p.Height == 0 {
 		return 0, fetch.ReasonMemory
 	}
-	spec, err := f.plan.Output(int(p.Width), int(p.Height), k)
+	spec, _, err := f.plan.OutputStored(int(p.Width), int(p.Height), k)
 	if err != nil {
 		return 0, fetch.ReasonPoison
 	}

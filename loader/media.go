@@ -40,8 +40,7 @@ func (f *mediaField) half(p binfmt.Part, key transform.Key) (transform.TensorSpe
 	if p.Width == 0 || p.Height == 0 {
 		return transform.TensorSpec{}, false, nil
 	}
-	spec, err := f.agent.Output(int(p.Width), int(p.Height), key)
-	return spec, err == nil, err
+	return f.agent.OutputStored(int(p.Width), int(p.Height), key)
 }
 
 // finisher returns the table of the plan's rest for pixels of spec half.

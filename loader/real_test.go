@@ -55,7 +55,10 @@ type realCluster struct {
 	stop         map[string]func() // ends an agent and waits for it
 }
 
-func newRealCluster(t *testing.T) *realCluster {
+func newRealCluster(t *testing.T) *realCluster { return realClusterOf(t, "photos") }
+
+// realClusterOf packs a folder of the test data.
+func realClusterOf(t *testing.T, folder string) *realCluster {
 	t.Helper()
 	path, err := buildWorker()
 	must(t, err)
@@ -67,7 +70,7 @@ func newRealCluster(t *testing.T) *realCluster {
 	must(t, dir.Init(c.root, top))
 	c.store, _, err = dir.Open(c.root, dir.Options{})
 	must(t, err)
-	src := pack.Folder{Root: testdata.Path(t, "photos")}
+	src := pack.Folder{Root: testdata.Path(t, folder)}
 	_, err = pack.Pack(t.Context(), src, c.store, "/photos", pack.Options{BinSize: 4 << 20, SkipBad: true})
 	must(t, err)
 	return c
@@ -154,4 +157,27 @@ func TestRealAgentsSameBytes(t *testing.T) {
 	}
 	t.Logf("prepared %.0f %%, reasons %v, nodes %v, worker CPU %.2f s against %.2f s without agents",
 		100*s.PreparedShare, s.ByReason, fmt.Sprint(s.ByNode), s.WorkerCPU, plain.Stats().WorkerCPU)
+}
+
+// Nine pictures that look alike are stored upright, mirrored and lying. The index has the sizes as stored, of which only the
+// pictures' EXIF data tells how they are turned.
+func TestTurnedPicturesHaveOneShape(t *testing.T) {
+	c := realClusterOf(t, "jpeg/exif-orientation")
+	o := c.options(t)
+	o.GlobalBatch = 9
+	o.Plans["image"] = plan(t, `{"op":"DecodeImage","orientation":"apply"},{"op":"Resize","size":60}`)
+	l := mustOpen(t, o)
+	b, err := l.Next(t.Context())
+	must(t, err)
+	defer b.Release()
+	if f := field0(b, "image"); fmt.Sprint(f.Shape) != "[9 3 60 90]" {
+		t.Errorf("shape %v", f.Shape)
+	}
+	o = c.options(t)
+	o.Plans["image"] = plan(t, `{"op":"DecodeImage"},{"op":"Resize","size":60}`)
+	o.GlobalBatch = 9
+	var shape *ShapeError
+	if _, err := mustOpen(t, o).Next(t.Context()); !errors.As(err, &shape) {
+		t.Errorf("as stored they have two shapes, but %v", err)
+	}
 }

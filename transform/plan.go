@@ -184,6 +184,23 @@ func (p *Plan) Output(width, height int, key Key) (TensorSpec, error) {
 	return r.Output, nil
 }
 
+// OutputStored returns the plan's output for one sample of which only the size is known that its file names, before EXIF
+// orientation turns it. exact is false when a turned picture would give another output; then spec is the larger one.
+func (p *Plan) OutputStored(width, height int, key Key) (spec TensorSpec, exact bool, err error) {
+	spec, err = p.Output(width, height, key)
+	if p.cut == 0 || p.ops[0].(DecodeImage).Orientation != "apply" {
+		return spec, err == nil, err
+	}
+	turned, turnedErr := p.Output(height, width, key)
+	switch {
+	case err != nil && turnedErr != nil:
+		return TensorSpec{}, false, err
+	case err != nil || turnedErr == nil && turned.Bytes() > spec.Bytes():
+		return turned, false, nil
+	}
+	return spec, turnedErr == nil && turned.Equal(spec), nil
+}
+
 // Identities returns, sorted, the versioned algorithms of the agent half: two places must share their
 // golden digests before one may use the other's pixels. The tail runs at the consumer only and has none.
 func (p *Plan) Identities() []string {

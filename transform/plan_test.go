@@ -224,6 +224,38 @@ func TestFixedAndOutput(t *testing.T) {
 	}
 }
 
+// The size in a file's header is the decoded picture's, but for an EXIF orientation that is applied and may turn it.
+func TestOutputOfStoredSizes(t *testing.T) {
+	stored, apply := `{"op":"DecodeImage"}`, `{"op":"DecodeImage","orientation":"apply"}`
+	for _, c := range []struct {
+		ops   string
+		exact bool
+		out   string // for 500 x 375
+	}{
+		{stored + `,{"op":"Resize","size":100}`, true, "[100 133 3]"},
+		{apply + `,{"op":"Resize","size":100}`, false, "[100 133 3]"},
+		{apply, false, "[375 500 3]"},
+		{apply + `,{"op":"CenterCrop","size":100}`, true, "[100 100 3]"},
+		{apply + `,{"op":"Pad","padding":[0,0,9,0]}`, false, "[500 384 3]"}, // 500 x 384 is more than 375 x 509
+		{apply + `,{"op":"RandomCrop","size":[400,1]}`, false, "[400 1 3]"}, // only if it is turned
+		{apply + `,{"op":"RandomCrop","size":[600,1]}`, false, "plan"},
+		{stored + `,{"op":"RandomCrop","size":[400,1]}`, false, "plan"},
+	} {
+		spec, exact, err := mustParse(t, c.ops).OutputStored(500, 375, Key{})
+		got := fmt.Sprint(spec.Shape)
+		if err != nil {
+			got = string(err.(*Error).Kind)
+		}
+		if got != c.out || exact != c.exact {
+			t.Errorf("%s: %s, exact %v, want %s, %v", c.ops, got, exact, c.out, c.exact)
+		}
+	}
+	square := mustParse(t, apply+`,{"op":"Resize","size":100}`)
+	if _, exact, err := square.OutputStored(64, 64, Key{}); !exact || err != nil {
+		t.Errorf("a square picture is not exact: %v", err)
+	}
+}
+
 func TestIdentities(t *testing.T) {
 	got := mustParse(t, trainOps).Identities()
 	want := []string{"draw/sha256-counter@1", "geometry/torchvision@1", "gif/go@1", "jpeg/islow-fancy@1", "png/libpng@1", "resize/pil-bilinear@2", "webp/libwebp@1"}
