@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
@@ -45,6 +46,10 @@ type build struct {
 	step  int64
 	clock *phaseClock
 	tasks *tasks
+	queue queue
+	share int // parts that a worker gets at once
+	// reserved is what the build holds of Loader.room.
+	reserved atomic.Int64
 
 	planned  []sampler.SampleRef // what the order says
 	refs     []sampler.SampleRef // what is delivered: substitutes included
@@ -65,7 +70,9 @@ func (l *Loader) buildStep(ctx context.Context, step int64, clock *phaseClock) (
 	b.refs = append(b.refs, b.planned...)
 	b.attempts = make([]int, len(b.refs))
 	b.anchors = make([]binfmt.Part, len(b.refs))
+	b.share = shareOf(len(b.refs)*len(l.media), l.o.Workers)
 	batch, err := b.make(ctx)
+	b.unreserve(b.reserved.Load()) // of parts that were given up
 	if err != nil {
 		b.free()
 		return nil, fmt.Errorf("step %d: %w", step, err)

@@ -138,6 +138,7 @@ func TestCloseAnywhere(t *testing.T) {
 		if live, mapped := l.slabs.usage(); live != 0 || mapped != 0 {
 			t.Fatalf("closed at job %d: %d mappings, %d bytes left", n, live, mapped)
 		}
+		nothingHeld(t, l)
 		for _, a := range c.agents {
 			a.kill()
 		}

@@ -6,27 +6,28 @@ import (
 	"sync"
 )
 
-// gate lets a bounded number of holders in, the earliest step first: work for the step the trainer
+// gate gives out a bounded number of places, the earliest step first: work for the step the trainer
 // waits for never queues behind work for a later one. Safe for concurrent use.
 type gate struct {
 	mu      sync.Mutex
-	free    int
+	free    int64
 	waiting turns
 	seq     uint64
 }
 
-func newGate(n int) *gate { return &gate{free: n} }
+func newGate(places int64) *gate { return &gate{free: places} }
 
-// enter waits for a place. The caller leaves with leave if and only if the error is nil.
-func (g *gate) enter(ctx context.Context, step int64) error {
+// enter waits for n of the places, which must not be more than there are. The caller gives them back with leave
+// if and only if the error is nil.
+func (g *gate) enter(ctx context.Context, step, n int64) error {
 	g.mu.Lock()
-	if g.free > 0 {
-		g.free--
+	if len(g.waiting) == 0 && g.free >= n {
+		g.free -= n
 		g.mu.Unlock()
 		return nil
 	}
 	g.seq++
-	t := &turn{step: step, seq: g.seq, open: make(chan struct{})}
+	t := &turn{step: step, seq: g.seq, n: n, open: make(chan struct{})}
 	heap.Push(&g.waiting, t)
 	g.mu.Unlock()
 	select {
@@ -39,30 +40,35 @@ func (g *gate) enter(ctx context.Context, step int64) error {
 	if t.at >= 0 {
 		heap.Remove(&g.waiting, t.at)
 	} else {
-		g.pass() // the place was given to us in the meantime
+		g.free += t.n // they were given to us in the meantime
 	}
+	g.pass()
 	return ctx.Err()
 }
 
-// leave gives the place to the earliest step that waits.
-func (g *gate) leave() {
+// leave gives n places back.
+func (g *gate) leave(n int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.free += n
 	g.pass()
 }
 
+// pass lets in who waits, the earliest step first, as far as there is room. Nobody is overtaken, however
+// little they ask for.
 func (g *gate) pass() {
-	if len(g.waiting) == 0 {
-		g.free++
-		return
+	for len(g.waiting) > 0 && g.waiting[0].n <= g.free {
+		t := heap.Pop(&g.waiting).(*turn)
+		g.free -= t.n
+		close(t.open)
 	}
-	close(heap.Pop(&g.waiting).(*turn).open)
 }
 
-// turn is one waiter; at is its place in the heap, -1 once it was let in.
+// turn is one waiter for n places; at is its place in the heap, -1 once it was let in.
 type turn struct {
 	step int64
 	seq  uint64
+	n    int64
 	at   int
 	open chan struct{}
 }

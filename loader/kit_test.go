@@ -75,14 +75,20 @@ func newKit(t testing.TB, samples, perBin int, sizes func(i int) (w, h uint32), 
 		}
 		k.parts = append(k.parts, part)
 	}
+	k.pack(t, sizes)
+	k.store = k.open(t)
+	return k
+}
+
+// pack writes the parts as they are now.
+func (k *kit) pack(t testing.TB, sizes func(i int) (w, h uint32)) {
 	m := &binfmt.Manifest{Format: binfmt.Format, Fields: kitFields}
-	for from := 0; from < samples; from += perBin {
-		m.Bins = append(m.Bins, k.writeBin(t, len(m.Bins), from, min(from+perBin, samples), sizes))
+	k.offs = nil
+	for from := 0; from < len(k.parts); from += k.perBin {
+		m.Bins = append(m.Bins, k.writeBin(t, len(m.Bins), from, min(from+k.perBin, len(k.parts)), sizes))
 	}
 	k.bins = m.Bins
 	must(t, os.WriteFile(filepath.Join(k.root, "data", binfmt.ManifestName), m.Canonical(), 0o644))
-	k.store = k.open(t)
-	return k
 }
 
 // with makes sample i one of a kind.
@@ -202,11 +208,24 @@ type fakePool struct {
 	most    atomic.Int64
 	closed  atomic.Int64
 
-	mu   sync.Mutex
-	died map[uint64]bool
+	mu     sync.Mutex
+	died   map[uint64]bool
+	shares map[int]int // number of calls by items
 }
 
-func (p *fakePool) Run(ctx context.Context, job worker.Job, in worker.Part, out []byte) (worker.Result, error) {
+func (p *fakePool) RunBatch(ctx context.Context, items []worker.Item, outcomes []worker.Outcome) {
+	p.mu.Lock()
+	if p.shares == nil {
+		p.shares = map[int]int{}
+	}
+	p.shares[len(items)]++
+	p.mu.Unlock()
+	for i, it := range items {
+		outcomes[i].Result, outcomes[i].Err = p.run(ctx, it.Job, it.In, it.Out)
+	}
+}
+
+func (p *fakePool) run(ctx context.Context, job worker.Job, in worker.Part, out []byte) (worker.Result, error) {
 	p.runs.Add(1)
 	if n := p.running.Add(1); n > p.most.Load() {
 		p.most.Store(n)

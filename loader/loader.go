@@ -27,7 +27,7 @@ var (
 	ErrOptions = errors.New("options do not fit the dataset")
 )
 
-// maxReads bounds the bins read at once, over all steps being built.
+// maxReads bounds the reads under way at once, over all steps being built.
 const maxReads = 16
 
 // defaultMaxPart bounds one encoded part, as the workers do.
@@ -54,7 +54,8 @@ type Loader struct {
 	slabs  *slabs
 	buf    buffers
 	turns  *gate // places in the worker pool
-	reads  *gate // bins being read
+	reads  *gate // reads under way
+	room   *gate // bytes read and not yet transformed
 	pace   pace
 	clock  stepClock
 	agents *agents
@@ -107,7 +108,7 @@ func open(ctx context.Context, o Options) (_ *Loader, err error) {
 	o = o.withDefaults().named()
 	l := &Loader{
 		o: o, now: o.testing.now, maxPart: defaultMaxPart, seed: maphash.MakeSeed(),
-		slabs: &slabs{keep: 2*o.Prefetch + 2}, turns: newGate(o.Workers), reads: newGate(maxReads),
+		slabs: &slabs{keep: 2*o.Prefetch + 2}, turns: newGate(int64(o.Workers)), reads: newGate(maxReads), room: newGate(roomFor(o.Workers)),
 		turn: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	defer func() {

@@ -31,7 +31,7 @@ const AgentsAuto = "auto"
 // Runner runs the agent's half of a plan. *worker.Pool is the real one; tests bring their own. It
 // must be safe for concurrent use.
 type Runner interface {
-	Run(ctx context.Context, job worker.Job, in worker.Part, out []byte) (worker.Result, error)
+	RunBatch(ctx context.Context, items []worker.Item, outcomes []worker.Outcome)
 	Golden(ctx context.Context) (map[string]string, error)
 	CPU() time.Duration
 	Close() error

@@ -20,15 +20,15 @@ import (
 
 func TestGateLetsTheEarliestStepInFirst(t *testing.T) {
 	g := newGate(1)
-	must(t, g.enter(t.Context(), 9))
+	must(t, g.enter(t.Context(), 9, 1))
 	steps := []int64{5, 3, 8, 3, 1, 7}
 	in := make(chan int64, len(steps))
 	var wg sync.WaitGroup
 	for i, s := range steps {
 		wg.Go(func() {
-			if err := g.enter(context.Background(), s); err == nil {
+			if err := g.enter(context.Background(), s, 1); err == nil {
 				in <- s
-				g.leave()
+				g.leave(1)
 			}
 		})
 		for waiting := 0; waiting != i+1; { // it is in the queue before the next one comes
@@ -37,7 +37,7 @@ func TestGateLetsTheEarliestStepInFirst(t *testing.T) {
 			g.mu.Unlock()
 		}
 	}
-	g.leave()
+	g.leave(1)
 	wg.Wait()
 	close(in)
 	var got []int64
@@ -63,12 +63,12 @@ func TestGateCancelledWaiterTakesNoPlace(t *testing.T) {
 				go cancel()
 			}
 			defer cancel()
-			if g.enter(ctx, int64(i%7)) != nil {
+			if g.enter(ctx, int64(i%7), 1) != nil {
 				return
 			}
 			most.Store(max(most.Load(), inside.Add(1)))
 			inside.Add(-1)
-			g.leave()
+			g.leave(1)
 		})
 	}
 	wg.Wait()

@@ -179,7 +179,7 @@ func (a *answers) got(want int, ans fetch.Answer) {
 		a.prepared(e)
 	case ans.Raw != nil && e.part.Check(ans.Raw) == nil:
 		e.source = fromAgentRaw
-		a.b.startTransform(e, ans.Raw)
+		a.b.queue.add(a.b, job{e, ans.Raw})
 	case ans.Prepared != nil || ans.Raw != nil:
 		e.reason = fetch.ReasonCorrupt
 		fallthrough
@@ -243,19 +243,19 @@ func (l *Loader) canary(e *entry) bool {
 // compare makes a prepared entry again here. If it differs, ours is delivered and the agent is not
 // asked any more.
 func (b *build) compare(ctx context.Context, e *entry) error {
-	pieces, err := b.read(ctx, e.part.Bin, []*entry{e})
+	pieces, err := b.read(ctx, []*entry{e})
 	if err != nil {
 		return err
 	}
 	raw := pieces[0].buf
-	defer b.l.buf.put(raw)
+	defer b.drop(raw)
 	own := b.l.buf.get(len(e.half))
 	defer b.l.buf.put(own)
 	if pieces[0].err != nil {
 		e.bad = pieces[0].err.Error()
 		return nil
 	}
-	spec, bad, err := b.transform(ctx, e, raw, own)
+	spec, bad, err := b.transform(ctx, e, raw, own, nil)
 	if err != nil {
 		return err
 	}
