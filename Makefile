@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images demo generate clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader demo generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,9 @@ bench: build wheel ## the benchmarks with their bars, each met or missed
 
 bench-images: peers ## decoding and cropping images on one core, beside other libraries (about 10 minutes)
 	$(PY) benchmarks/run.py images
+
+bench-loader: build wheel peers ## whole loaders beside DALI, ffcv and others, with their bars (about 15 minutes)
+	$(PY) -m benchmarks.loader
 
 demo: build wheel ## train on real photographs with agents off, on, killed, and resumed (about 5 minutes)
 	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)")

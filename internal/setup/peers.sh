@@ -40,17 +40,20 @@ pip -r requirements/peers.txt || while read -r requirement; do
   pip "$requirement" || say "MISSING: $requirement cannot be installed"
 done < <(grep -v '^#' requirements/peers.txt)
 
-# ffcv is a source package of 2023: it links OpenCV and libturbojpeg.
-ffcv() {
-  local packages=(libopencv-dev libturbojpeg0-dev pkg-config)
-  if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
+system() {
+  if ! dpkg -s "$@" >/dev/null 2>&1; then
     if [ "$(id -u)" = 0 ]; then sudo=(); else sudo=(sudo); fi
-    say "installing ${packages[*]} for ffcv"
+    say "installing $*"
     "${sudo[@]}" apt-get update -qq
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
   fi
-  pip --no-build-isolation ffcv==1.0.2
 }
-ffcv || say "MISSING: ffcv 1.0.2 cannot be built: it needs a C++ compiler and Debian's libopencv-dev, libturbojpeg0-dev, pkg-config"
+
+# SPDL loads the system's FFmpeg.
+system libavdevice59 || say "MISSING: SPDL needs FFmpeg's libraries (Debian: libavdevice59)"
+
+# ffcv is a source package of 2023: it links OpenCV and libturbojpeg.
+{ system libopencv-dev libturbojpeg0-dev pkg-config && pip --no-build-isolation ffcv==1.0.2; } ||
+  say "MISSING: ffcv 1.0.2 cannot be built: it needs a C++ compiler and Debian's libopencv-dev, libturbojpeg0-dev, pkg-config"
 
 echo "$want" >"$stamp"
