@@ -76,7 +76,7 @@ bench-images: peers ## decoding and cropping images on one core, beside other li
 	$(PY) benchmarks/run.py images
 
 bench-loader: build wheel peers ## whole loaders beside DALI, ffcv and others, with their bars (about 15 minutes)
-	$(PY) -m benchmarks.loader
+	$(PY) benchmarks/run.py loader
 
 demo: build wheel ## train on real photographs with agents off, on, killed, and resumed (about 5 minutes)
 	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)")

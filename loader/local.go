@@ -10,7 +10,7 @@ import (
 )
 
 // groupBytes bounds the encoded parts that are read, and transformed, together. One that is larger is alone.
-const groupBytes = 4 << 20
+const groupBytes = 2 << 20
 
 // startLocal reads entries from the store, group by group, and has each transformed as soon as it is there.
 // Errors end up in b.tasks, bad content in the entries.

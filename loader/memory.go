@@ -2,6 +2,7 @@ package loader
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -36,9 +37,9 @@ func (p *slabs) get(size int64) (*slab, error) {
 	size = max(alignUp(size, slabUnit), slabUnit)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, s := range p.free {
+	for i, s := range slices.Backward(p.free) { // the last used is the warmest
 		if n := int64(len(s.mem)); n >= size && n <= 2*size {
-			p.free = append(p.free[:i], p.free[i+1:]...)
+			p.free = slices.Delete(p.free, i, i+1)
 			p.live++
 			return s, nil
 		}

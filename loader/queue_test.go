@@ -171,7 +171,7 @@ func TestFailedStepHoldsNothing(t *testing.T) {
 // Reading ahead is bounded by bytes, not by steps.
 func TestReadingAheadIsBounded(t *testing.T) {
 	k := newKit(t, 16, 16, nil)
-	large := make([]byte, 3<<20)
+	large := make([]byte, groupBytes/2+groupBytes/4)
 	large[0] = kindGood
 	for i := range k.parts {
 		k.parts[i] = large
@@ -207,7 +207,7 @@ func TestReadingAheadIsBounded(t *testing.T) {
 	waitUntil(t, func() bool {
 		l.room.mu.Lock()
 		defer l.room.mu.Unlock()
-		return len(l.room.waiting) > 0 && l.room.free < 3<<20
+		return len(l.room.waiting) > 0 && l.room.free < int64(len(large))
 	})
 	if read := counting.bytes.Load(); read > roomFor(1)+binfmt.HeaderSize {
 		t.Fatalf("%d bytes were read before the first was transformed, there is room for %d", read, roomFor(1))
