@@ -129,6 +129,11 @@ def images() -> Iterator[Row]:
         yield Row(row["row"], row["bar"], median, (low, high), row["unit"], row["peer"], row["met"])
 
 
+def loader() -> Iterator[Row]:
+    for row in python("benchmarks.loader")["rows"]:
+        yield Row(**row)
+
+
 EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
     "sampler": sampler,
     "wire": wire,
@@ -139,6 +144,7 @@ EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
 # Only when they are named: they take longer, and they install what they compare with.
 LONG: dict[str, Callable[[], Iterator[Row]]] = {
     "images": images,
+    "loader": loader,
 }
 
 
