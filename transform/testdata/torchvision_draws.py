@@ -23,6 +23,34 @@ LINSPACE = torch.linspace
 
 # Operators as plan JSON, and how many samples of each size.
 CASES = [
+    ({"op": "Resize", "size": 25}, 1),
+    ({"op": "Resize", "size": 40, "max_size": 70, "interpolation": "bicubic"}, 1),
+    ({"op": "Resize", "size": [70, 31], "interpolation": "lanczos"}, 1),
+    ({"op": "Resize", "size": [19, 90], "interpolation": "box"}, 1),
+    ({"op": "Resize", "size": [50, 33], "interpolation": "nearest"}, 1),
+    ({"op": "CenterCrop", "size": [30, 30]}, 1),
+    ({"op": "CenterCrop", "size": [60, 52]}, 1),
+    ({"op": "RandomResizedCrop", "size": [24, 24]}, 6),
+    (
+        {
+            "op": "RandomResizedCrop",
+            "size": [40, 16],
+            "scale": [0.5, 1.0],
+            "ratio": [0.2, 5.0],
+            "interpolation": "bicubic",
+        },
+        4,
+    ),
+    (
+        {
+            "op": "RandomResizedCrop",
+            "size": [9, 9],
+            "scale": [0.9, 1.0],
+            "ratio": [3.0, 4.0],
+            "interpolation": "nearest",
+        },
+        2,
+    ),
     ({"op": "RandomCrop", "size": [20, 31]}, 2),
     ({"op": "RandomCrop", "size": [33, 33], "padding": 4, "fill": 9}, 2),
     (
