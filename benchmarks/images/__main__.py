@@ -117,7 +117,8 @@ def measured(contest: Contest, name: str, rounds: int, exact: set[str], shown: l
         distances = pixels.compare(contest, "Pillow", shown)
         for wrong in sorted(exact & distances.keys()):
             if distances[wrong].most > 0:
-                raise SystemExit(f"images: {wrong} differs from Pillow on {name}: {distances[wrong]}")
+                print(f"images: {wrong} differs from Pillow on {name}: {distances[wrong]}", file=sys.stderr)
+                raise SystemExit(2)
         return Result(name, contest.rounds(rounds, CHUNK[name]), contest.missing, distances)
     finally:
         contest.close()

@@ -8,6 +8,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -50,16 +51,19 @@ class Process:
     def __init__(self, command: Sequence[str | pathlib.Path], environment: Mapping[str, str] = {}) -> None:
         env = {**os.environ, **ONE_THREAD, "PYTHONWARNINGS": "ignore", **environment}
         pipe = subprocess.PIPE
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (a pipe that nobody empties would stop the process)
         self.process = subprocess.Popen(
-            list(map(str, command)), cwd=ROOT, env=env, text=True, stdin=pipe, stdout=pipe, stderr=pipe
+            list(map(str, command)), cwd=ROOT, env=env, text=True, stdin=pipe, stdout=pipe, stderr=self.errors
         )
         self.ready = self._line()
 
     def _line(self) -> str:
-        assert self.process.stdout and self.process.stderr
+        assert self.process.stdout
         line: str = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(self.process.stderr.read().strip().rsplit("\n", 1)[-1] or "it ended without a word")
+            self.process.wait()
+            self.errors.seek(0)
+            raise RuntimeError(self.errors.read().strip().rsplit("\n", 1)[-1] or "it ended without a word")
         if line.startswith("error: "):
             raise RuntimeError(line.removeprefix("error: ").strip())
         return line
@@ -73,6 +77,7 @@ class Process:
 
     def close(self) -> None:
         self.process.communicate()
+        self.errors.close()
 
 
 @dataclass
