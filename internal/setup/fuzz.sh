@@ -35,7 +35,7 @@ build() {
     -l:libjpeg.a -l:libpng16.a -l:libwebpdemux.a -l:libwebp.a -l:libz.a -lm -lpthread
 }
 
-# seed makes inputs to start from: 32 bytes that choose a plan, another one for each small file, then the file. What
+# seed makes inputs to start from: 48 bytes that choose a plan, another one for each small file, then the file. What
 # was found before has its plan already.
 seed() {
   python3 - "$work/seeds" transform/image/vectors transform/image/testdata/found ${STEPAHEAD_TESTDATA:+"$STEPAHEAD_TESTDATA"} <<'P'
@@ -46,7 +46,7 @@ for root in sys.argv[2:]:
         if path.is_file() and path.stat().st_size <= most:
             data = path.read_bytes()
             if not root.endswith("found"):
-                data = hashlib.sha256(path.name.encode()).digest() + data
+                data = hashlib.sha512(path.name.encode()).digest()[:48] + data
             (out / hashlib.sha1(data).hexdigest()).write_bytes(data)
 P
 }
@@ -59,7 +59,7 @@ run() {
   : >"$log"
   while left=$((end - SECONDS)) && [ "$left" -gt 0 ] && [ "$(count "$work/findings")" -gt "$had" ]; do
     had=$(count "$work/findings")
-    ASAN_OPTIONS=quarantine_size_mb=16:allocator_may_return_null=1:handle_abort=1 UBSAN_OPTIONS=print_stacktrace=1 \
+    GOGC=400 ASAN_OPTIONS=quarantine_size_mb=16:allocator_may_return_null=1:handle_abort=1 UBSAN_OPTIONS=print_stacktrace=1 \
       "$work/fuzzworker" -max_total_time="$left" -timeout=300 -rss_limit_mb=1536 -malloc_limit_mb=48 -max_len=65536 \
       -print_final_stats=1 -artifact_prefix="$work/findings/" "$work/corpus" "$work/seeds" >>"$log" 2>&1 || true
   done

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The long tests: 20 CPU-minutes of fuzzing the worker, every fuzz target for a while, then the long Go and Python tests (kill
-# series, leaks, many configurations). STEPAHEAD_FUZZ_SECONDS is the time for each fuzz target (default 20).
+# series, leaks, many configurations). STEPAHEAD_FUZZ_SECONDS is the time for each fuzz target (default 15).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-seconds=${STEPAHEAD_FUZZ_SECONDS:-20}
+seconds=${STEPAHEAD_FUZZ_SECONDS:-15}
 export STEPAHEAD_SOAK=1
 
 JOBS=2 internal/setup/fuzz.sh 10m

@@ -2,7 +2,7 @@ package image
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"crypto/sha512"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +31,7 @@ func checked(lim Limits) oracle.Pipeline {
 
 // planned puts before an image the bytes that choose a plan: always the same ones for a name.
 func planned(name string, in []byte) []byte {
-	sum := sha256.Sum256([]byte(name))
+	sum := sha512.Sum512([]byte(name))
 	return append(sum[:oracle.Control], in...)
 }
 

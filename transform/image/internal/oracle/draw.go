@@ -9,7 +9,7 @@ import (
 )
 
 // Control is the number of bytes before the encoded image in an input: they choose the plan and the key.
-const Control = 32
+const Control = 48
 
 // Case is a plan in three pieces and a key.
 type Case struct {
@@ -38,6 +38,9 @@ func Split(data []byte) (Case, []byte) {
 	ops := offered().ops
 	for range d.upTo(4) {
 		c.Ops = append(c.Ops, ops[d.upTo(len(ops)-1)](&d))
+	}
+	if d.upTo(7) == 7 {
+		c.Ops = append(c.Ops, `{"op":"Grayscale"}`) // to one channel, which no fill of three may follow
 	}
 	return c, data[n:]
 }
@@ -114,7 +117,8 @@ func operators() []func(*draw) string {
 			return fmt.Sprintf(`{"op":"GaussianBlur","kernel_size":[%d,%d],"sigma":[0.1,%g]}`, 1+2*d.upTo(9), 1+2*d.upTo(9), 0.1+3*d.part())
 		},
 		func(d *draw) string {
-			return fmt.Sprintf(`{"op":"RandAugment","num_ops":%d,"magnitude":%d,"num_magnitude_bins":31}`, d.upTo(3), d.upTo(30))
+			return fmt.Sprintf(`{"op":"RandAugment","num_ops":%d,"magnitude":%d,"num_magnitude_bins":31,"interpolation":"%s",%s}`,
+				d.upTo(3), d.upTo(30), d.one("nearest", "bilinear"), d.fill())
 		},
 	}
 }

@@ -75,3 +75,10 @@ func failing(err error) Func {
 		return transform.TensorSpec{}, err
 	}
 }
+
+// A plan that nobody can draw any more, because a parameter has another name, is missed.
+func TestEveryOperatorIsDrawn(t *testing.T) {
+	if o := offered(); len(o.ops) != len(operators()) || len(o.decode) != 3 {
+		t.Errorf("%d of %d operators and %d ways to decode are plans", len(o.ops), len(operators()), len(o.decode))
+	}
+}
