@@ -65,10 +65,11 @@ def padded(mode: str, **more: Any) -> Tile:
 
 SHEETS: dict[str, list[Tile]] = {
     "decode": [
-        Tile('orientation="stored"', SMALL, file="turned"),
+        Tile('orientation="stored"', op("Resize", size=80), file="turned"),
         Tile('orientation="apply"', SMALL, decode={"orientation": "apply"}, file="turned"),
         Tile('truncated="fill", a file cut in half', SMALL, decode={"truncated": "fill"}, file="cut"),
-        Tile('jpeg="dct-scaled"', op("Resize", size=[56, 84]), decode={"jpeg": "dct-scaled"}),
+        Tile('jpeg="exact"', op("Resize", size=[40, 60]), zoom=3),
+        Tile('jpeg="dct-scaled"', op("Resize", size=[40, 60]), decode={"jpeg": "dct-scaled"}, zoom=3),
     ],
     "resize": [
         *(enlarged(name) for name in ("nearest", "box", "bilinear", "bicubic", "lanczos")),
