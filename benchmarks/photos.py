@@ -141,7 +141,7 @@ MAKERS = {
     "large": make_large,
     "png": converted("png", 10),
     "webp": converted("webp", 5, quality=85),
-    "webp-lossless": converted("webp", 20, lossless=True),
+    "webp-lossless": converted("webp", 25, lossless=True),
 }
 
 
