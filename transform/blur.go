@@ -16,11 +16,7 @@ const (
 )
 
 func readGaussianBlur(p *params) Op {
-	if !p.given("kernel_size") {
-		p.fail("kernel_size", "is missing; give an odd number or [across, along]")
-		return GaussianBlur{}
-	}
-	k := p.sizes("kernel_size")
+	k := p.sizes("kernel_size", "[across, along]")
 	for _, n := range k {
 		if n%2 == 0 || n > maxKernel {
 			p.fail("kernel_size", "%d is not an odd number from 1 to %d", n, maxKernel)

@@ -15,12 +15,12 @@ type RandomCrop struct {
 }
 
 func readCenterCrop(p *params) Op {
-	h, w := pair(p.sizes("size"))
+	h, w := p.heightWidth()
 	return CenterCrop{Height: h, Width: w}
 }
 
 func readRandomCrop(p *params) Op {
-	h, w := pair(p.sizes("size"))
+	h, w := p.heightWidth()
 	return RandomCrop{
 		Height: h, Width: w,
 		Padding:     p.padding("padding"),

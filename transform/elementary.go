@@ -33,10 +33,7 @@ var expCoeff = [...]float64{
 }
 
 // Exp returns e^y for |y| < 700, to a few units in the last place, and equal to the last bit on every machine.
-func Exp(y float64) float64 { return exponential(y) }
-
-// exponential returns e^y for |y| < 700.
-func exponential(y float64) float64 {
+func Exp(y float64) float64 {
 	n := math.RoundToEven(y / ln2)
 	r := float64(y-float64(n*ln2Hi)) - float64(n*ln2Lo)
 	return math.Ldexp(polynomial(expCoeff[:], r), int(n)) // exact

@@ -116,7 +116,7 @@ func (o RandomErasing) draw(w, h int, s *stream) (Box, bool) {
 	lo, hi := naturalLog(o.Ratio[0]), naturalLog(o.Ratio[1])
 	for range 10 {
 		target := area * s.between(o.Scale[0], o.Scale[1])
-		ratio := exponential(s.between(lo, hi))
+		ratio := Exp(s.between(lo, hi))
 		bh := math.RoundToEven(math.Sqrt(float64(target * ratio)))
 		bw := math.RoundToEven(math.Sqrt(float64(target / ratio)))
 		if bw >= float64(w) || bh >= float64(h) {

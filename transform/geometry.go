@@ -52,7 +52,7 @@ func (o RandomResizedCrop) draw(w, h int, s *stream) Box {
 	lo, hi := naturalLog(o.Ratio[0]), naturalLog(o.Ratio[1])
 	for range 10 {
 		target := area * s.between(o.Scale[0], o.Scale[1])
-		ratio := exponential(s.between(lo, hi))
+		ratio := Exp(s.between(lo, hi))
 		bw := math.RoundToEven(math.Sqrt(float64(target * ratio)))
 		bh := math.RoundToEven(math.Sqrt(float64(target / ratio)))
 		if bw < 1 || bw > float64(w) || bh < 1 || bh > float64(h) {

@@ -68,6 +68,7 @@ func TestMistakesInOperatorsAreNamed(t *testing.T) {
 		`{"op":"GaussianBlur"}`:                                                                 "ops[1] GaussianBlur kernel_size missing",
 		`{"op":"GaussianBlur","kernel_size":4}`:                                                 "kernel_size 4 odd",
 		`{"op":"GaussianBlur","kernel_size":[3,257]}`:                                           "kernel_size 257 255",
+		`{"op":"GaussianBlur","kernel_size":[1,1,1]}`:                                           "kernel_size 3 entries [across, along]",
 		`{"op":"GaussianBlur","kernel_size":3,"sigma":0}`:                                       "sigma 0.001",
 		`{"op":"GaussianBlur","kernel_size":3,"sigma":[2,1]}`:                                   "sigma smaller number first",
 		`{"op":"GaussianBlur","kernel_size":3,"sigma":[1]}`:                                     "sigma two",

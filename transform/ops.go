@@ -51,6 +51,3 @@ func readOp(name string, p *params) (Op, error) {
 	op := read(p)
 	return op, p.finish()
 }
-
-// pair reads a size as height and width.
-func pair(size []int) (h, w int) { return size[0], size[len(size)-1] }

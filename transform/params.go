@@ -127,11 +127,11 @@ func (p *params) interval(key string, absent [2]float64, lo, hi float64) [2]floa
 	return got
 }
 
-// sizes reads a required size: a whole number or a list of one (one entry), or of two (height, width).
-func (p *params) sizes(key string) []int {
+// sizes reads a required size: a whole number or a list of one (one entry), or of two, which messages call both.
+func (p *params) sizes(key, both string) []int {
 	v, given := p.take(key)
 	if !given {
-		p.fail(key, "is missing; give a number or [height, width]")
+		p.fail(key, "is missing; give a number or %s", both)
 		return []int{1}
 	}
 	list, ok := v.([]any)
@@ -139,7 +139,7 @@ func (p *params) sizes(key string) []int {
 		list = []any{v}
 	}
 	if len(list) != 1 && len(list) != 2 {
-		p.fail(key, "has %d entries; give a number or [height, width]", len(list))
+		p.fail(key, "has %d entries; give a number or %s", len(list), both)
 		return []int{1}
 	}
 	got := make([]int, len(list))
@@ -147,6 +147,12 @@ func (p *params) sizes(key string) []int {
 		got[i] = p.whole(key, e, 1, maxSize)
 	}
 	return got
+}
+
+// heightWidth reads the required parameter size; one number is a square.
+func (p *params) heightWidth() (h, w int) {
+	size := p.sizes("size", "[height, width]")
+	return size[0], size[len(size)-1]
 }
 
 // floats reads a required list of numbers: one that holds for all channels, or one a channel.
@@ -180,7 +186,7 @@ func show(v any) string {
 		return "the value"
 	}
 	if len(b) > 60 {
-		return string(b[:60]) + "..."
+		return strings.ToValidUTF8(string(b[:60]), "") + "..." // the cut may be inside a character
 	}
 	return string(b)
 }

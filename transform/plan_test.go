@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
@@ -96,10 +97,11 @@ func TestMistakesAreNamed(t *testing.T) {
 		wantPlanError(t, text, words)
 	}
 	for ops, words := range map[string]string{
-		`{"op":"Resize","size":7}`:    "ops[0] Resize first operator",
-		decode + `,` + decode:         "ops[1] DecodeImage one DecodeImage",
-		decode + `,{"op":"Mosaic"}`:   "ops[1] Mosaic no such operator",
-		decode + `,{"op":"\u0000\n"}`: "ops[1] no such operator",
+		`{"op":"Resize","size":7}`:                           "ops[0] Resize first operator",
+		decode + `,` + decode:                                "ops[1] DecodeImage one DecodeImage",
+		decode + `,{"op":"Mosaic"}`:                          "ops[1] Mosaic no such operator",
+		decode + `,{"op":"\u0000\n"}`:                        "ops[1] no such operator",
+		decode + `,{"op":"` + strings.Repeat("ä", 90) + `"}`: "ops[1] no such operator",
 		decode + `,{"op":"Normalize","mean":[0],"std":[1]},{"op":"CenterCrop","size":2}`:                        "ops[2] CenterCrop before Normalize",
 		`{"op":"DecodeImage","mode":"L"}`:                                                                       "ops[0] DecodeImage mode RGB",
 		`{"op":"DecodeImage","orientation":"exif"}`:                                                             "ops[0] DecodeImage orientation exif stored, apply",
@@ -146,8 +148,8 @@ func wantPlanError(t *testing.T, text, words string) {
 	t.Helper()
 	_, err := ParsePlan([]byte(text))
 	var e *Error
-	if !errors.As(err, &e) || e.Kind != KindPlan || e.Content() {
-		t.Errorf("%.200s gives %v", text, err)
+	if !errors.As(err, &e) || e.Kind != KindPlan || e.Content() || !utf8.ValidString(e.Error()) {
+		t.Errorf("%.200s gives %q", text, err)
 		return
 	}
 	for word := range strings.FieldsSeq(words) {

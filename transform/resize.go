@@ -51,7 +51,7 @@ func (o Resampling) identity() string {
 }
 
 func readResize(p *params) Op {
-	r := Resize{Size: p.sizes("size"), MaxSize: p.integer("max_size", 0, 1, maxSize), Resampling: readResampling(p)}
+	r := Resize{Size: p.sizes("size", "[height, width]"), MaxSize: p.integer("max_size", 0, 1, maxSize), Resampling: readResampling(p)}
 	if r.MaxSize != 0 && len(r.Size) == 2 {
 		p.fail("max_size", "works only with a one-number size")
 	}
@@ -98,7 +98,7 @@ func (o Resize) resolve(r *resolver, i int, _ Key) error {
 func (o Resize) identities() []string { return []string{geometryIdentity, o.identity()} }
 
 func readRandomResizedCrop(p *params) Op {
-	h, w := pair(p.sizes("size"))
+	h, w := p.heightWidth()
 	return RandomResizedCrop{
 		Height: h, Width: w,
 		// 100 and 65535 only keep the arithmetic far from overflow; no image fits such a box.

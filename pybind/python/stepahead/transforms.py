@@ -151,8 +151,8 @@ class RandomResizedCrop(Operator):
     ) -> None:
         super().__init__(
             size=_pair(size),
-            scale=list(scale),
-            ratio=list(ratio),
+            scale=_listed(scale),
+            ratio=_listed(ratio),
             interpolation=_filter(interpolation),
             antialias=antialias,
             version=version,
@@ -274,7 +274,7 @@ class RandomErasing(Operator):
         inplace: bool = False,
     ) -> None:
         super().__init__(
-            p=p, scale=list(scale), ratio=list(ratio), value=value if isinstance(value, str) else _listed(value)
+            p=p, scale=_listed(scale), ratio=_listed(ratio), value=value if isinstance(value, str) else _listed(value)
         )
 
 
@@ -287,7 +287,7 @@ class Normalize(Operator):
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], scale: str = "divide") -> None:
-        super().__init__(mean=list(mean), std=list(std), scale=scale)
+        super().__init__(mean=_listed(mean), std=_listed(std), scale=scale)
 
 
 class ToDtype(Operator):
@@ -363,14 +363,15 @@ def _filter(interpolation: Any) -> Any:
     return getattr(interpolation, "value", interpolation)
 
 
-def _size(size: int | Sequence[int]) -> int | list[int]:
+def _size(size: Any) -> Any:
+    """A size for JSON. What is none stays as it is, for the plan to name the mistake."""
     whole = _whole(size)
-    return whole if whole is not None else list(size)  # type: ignore[arg-type]
+    return _listed(size) if whole is None else whole
 
 
-def _pair(size: int | Sequence[int]) -> list[int]:
+def _pair(size: Any) -> list[Any]:
     sides = _size(size)
-    if isinstance(sides, int):
+    if not isinstance(sides, list):
         return [sides, sides]
     return sides * 2 if len(sides) == 1 else sides
 

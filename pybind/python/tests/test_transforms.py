@@ -112,6 +112,12 @@ def test_spellings_have_one_digest() -> None:
         (T.RandomErasing(value=0.5), r"ops\[1\] RandomErasing.*value"),
         (T.Resize(9, interpolation="hamming"), r"ops\[1\] Resize.*interpolation"),
         (T.DecodeImage(), r"ops\[1\] DecodeImage"),
+        (T.Resize(9.5), r"ops\[1\] Resize.*size: 9.5"),
+        (T.CenterCrop(None), r"ops\[1\] CenterCrop.*size"),
+        (T.RandomResizedCrop(9, scale=0.5), r"ops\[1\] RandomResizedCrop.*scale: 0.5"),
+        (T.RandomErasing(ratio=1), r"ops\[1\] RandomErasing.*ratio: 1"),
+        (T.GaussianBlur((3, 3, 3)), r"ops\[1\] GaussianBlur.*kernel_size: has 3"),
+        (T.Normalize(0.5, 0.5), r"ops\[1\] Normalize.*mean: 0.5"),
     ],
 )
 def test_mistakes_are_named(op: T.Operator, names: str) -> None:
