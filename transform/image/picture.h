@@ -44,6 +44,9 @@ struct sa_picture {
   /* next writes the following rows, at most count, and returns how many; negative on failure.
      After the last row of the box it also checks the rest of the stream as far as the format does. */
   int (*next)(sa_picture *, const uint8_t *in, size_t n, uint8_t *const *rows, int count);
+  /* place, where there is one, may be called instead of next if the rows of the box are all that is wanted: it writes
+     them to out, stride bytes apart, without a copy in between. It returns 1, or 0 to ask for next after all. */
+  int (*place)(sa_picture *, const uint8_t *in, size_t n, uint8_t *out, size_t stride);
   void (*close)(sa_picture *);
   sa_header header;
   int32_t denominator; /* of the scale, set before begin, whose box is in the scaled picture; only a JPEG knows others than 1 */

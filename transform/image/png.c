@@ -141,6 +141,14 @@ static int read_passes(png *g, int passes) {
   return 0;
 }
 
+/* place_rows decodes the rows of the box straight into out. */
+static int place_rows(png *g, uint8_t *out, size_t stride) {
+  const int32_t end = g->box.y + g->box.h;
+  if (setjmp(png_jmpbuf(g->p))) return -1;
+  for (; g->row < end; g->row++) png_read_row(g->p, out + stride * (size_t)(g->row - g->box.y), NULL);
+  return 0;
+}
+
 /* decode_rows decodes down to row end. Of each row the box goes to the next of rows, if there are any. To be filled, a row
    is blank before it is read: the library may fail before it, or after it in what follows the last one. */
 static int decode_rows(png *g, uint8_t *const *rows, int32_t end) {
@@ -195,6 +203,14 @@ static int next(sa_picture *p, const uint8_t *in, size_t n, uint8_t *const *rows
   return stop - first;
 }
 
+static int place(sa_picture *p, const uint8_t *in, size_t n, uint8_t *out, size_t stride) {
+  png *g = (png *)p;
+  if (g->picture || g->fill || g->box.w != p->header.width) return 0;
+  enter(g, in, n);
+  if (place_rows(g, out, stride) < 0 || read_rows(g, NULL, p->header.height) < 0) return -1;
+  return 1;
+}
+
 static void close_(sa_picture *p) {
   png *g = (png *)p;
   png_destroy_read_struct(&g->p, &g->info, NULL);
@@ -225,6 +241,7 @@ sa_picture *sa_png_open(const uint8_t *in, size_t n, const sa_limits *l, sa_erro
   }
   g->head.begin = begin;
   g->head.next = next;
+  g->head.place = place;
   g->head.close = close_;
   g->max_memory = l->max_memory;
   g->fill = l->fill;

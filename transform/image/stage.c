@@ -170,6 +170,13 @@ static int stream(run *r, const uint8_t *in, size_t n) {
   return 0;
 }
 
+/* place lets the decoder write the result, if the rows of the box are all of it. */
+static int place(sa_picture *p, const sa_running *g) {
+  const sa_stage *s = &g->stage;
+  if (!p->place || s->horizontal_count > 0 || s->vertical_count > 0 || s->mirror) return 0;
+  return p->place(p, g->in, g->n, g->out + ((size_t)s->at_y * (size_t)s->out_w + (size_t)s->at_x) * 3, (size_t)s->out_w * 3);
+}
+
 static int execute(sa_picture *p, const sa_running *g) {
   const sa_stage *s = &g->stage;
   run r = {.s = s, .p = p, .k = sa_kernels_of(s->variant), .out = g->out};
@@ -180,8 +187,11 @@ static int execute(sa_picture *p, const sa_running *g) {
   r.v = (sa_axis){s->vertical_count, s->vertical_stride, index, index + s->vertical_count, coef};
   if (!r.k) return sa_fail(&p->error, SA_UNSUPPORTED, "this processor has no kernels of variant %d", s->variant);
   p->denominator = s->denominator;
-  if (p->begin(p, g->in, g->n, s->box) < 0 || reserve(&r) < 0) return -1;
+  if (p->begin(p, g->in, g->n, s->box) < 0) return -1;
   if (s->made_w != s->out_w || s->made_h != s->out_h) memset(g->out, 0, (size_t)s->out_w * 3 * (size_t)s->out_h);
+  result = place(p, g);
+  if (result != 0) return result < 0 ? -1 : 0;
+  if (reserve(&r) < 0) return -1;
   result = stream(&r, g->in, g->n);
   free(r.memory);
   return result;

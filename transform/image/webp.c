@@ -62,13 +62,11 @@ static int64_t memory(const webp *w) {
   return (int64_t)w->part.w * 3 * w->part.h + (w->lossless ? 4 * frame : w->alpha ? 5 * frame : 0);
 }
 
-static int decode(webp *w, const uint8_t *in) {
+/* decode writes part to out, rows stride bytes apart. */
+static int decode(webp *w, const uint8_t *in, uint8_t *out, size_t stride) {
   WebPDecoderConfig c;
   VP8StatusCode status;
-  const size_t size = w->stride * (size_t)w->part.h;
   if (!WebPInitDecoderConfig(&c)) return sa_fail(&w->head.error, SA_UNSUPPORTED, "libwebp is of another version than its header");
-  w->pixels = malloc(size);
-  if (!w->pixels) return sa_no_memory(&w->head.error, size);
   c.options.use_cropping = w->part.w != w->frame.w || w->part.h != w->frame.h;
   c.options.crop_left = w->part.x - w->frame.x;
   c.options.crop_top = w->part.y - w->frame.y;
@@ -76,26 +74,42 @@ static int decode(webp *w, const uint8_t *in) {
   c.options.crop_height = w->part.h;
   c.output.colorspace = MODE_RGB;
   c.output.is_external_memory = 1;
-  c.output.u.RGBA.rgba = w->pixels;
-  c.output.u.RGBA.stride = (int)w->stride;
-  c.output.u.RGBA.size = size;
+  c.output.u.RGBA.rgba = out;
+  c.output.u.RGBA.stride = (int)stride;
+  c.output.u.RGBA.size = stride * (size_t)(w->part.h - 1) + (size_t)w->part.w * 3;
   status = WebPDecode(in + w->at, w->size, &c);
   WebPFreeDecBuffer(&c.output);
-  return status == VP8_STATUS_OK ? 0 : fail_status(&w->head.error, status, size);
+  return status == VP8_STATUS_OK ? 0 : fail_status(&w->head.error, status, c.output.u.RGBA.size);
 }
 
 static int begin(sa_picture *p, const uint8_t *in, size_t n, sa_box box) {
   webp *w = (webp *)p;
+  (void)in;
   (void)n;
   w->box = box;
   w->part = part_of(w, box);
   w->stride = (size_t)w->part.w * 3;
   p->row_bytes = (size_t)box.w * 3;
   p->lead = 0;
-  if (w->part.w == 0) return 0;
-  if (memory(w) > w->max_memory)
+  if (w->part.w > 0 && memory(w) > w->max_memory)
     return sa_fail(&p->error, SA_LIMIT, "decoding needs %lld bytes at once, the memory limit is %lld", (long long)memory(w), (long long)w->max_memory);
-  return decode(w, in);
+  return 0;
+}
+
+/* unpack decodes part into memory of our own, unless that is done or there is nothing to decode. */
+static int unpack(webp *w, const uint8_t *in) {
+  const size_t size = w->stride * (size_t)w->part.h;
+  if (w->pixels || size == 0) return 0;
+  w->pixels = malloc(size);
+  if (!w->pixels) return sa_no_memory(&w->head.error, size);
+  return decode(w, in, w->pixels, w->stride);
+}
+
+static int place(sa_picture *p, const uint8_t *in, size_t n, uint8_t *out, size_t stride) {
+  webp *w = (webp *)p;
+  (void)n;
+  if (memcmp(&w->part, &w->box, sizeof w->box) != 0 || stride > INT32_MAX) return 0;
+  return decode(w, in, out, stride) < 0 ? -1 : 1;
 }
 
 /* fill writes one row of the box: what the frame covers of it, and black. */
@@ -110,8 +124,8 @@ static void fill(const webp *w, uint8_t *to, int32_t y) {
 static int next(sa_picture *p, const uint8_t *in, size_t n, uint8_t *const *rows, int count) {
   webp *w = (webp *)p;
   int i = 0;
-  (void)in;
   (void)n;
+  if (unpack(w, in) < 0) return -1;
   for (; i < count && w->row < w->box.h; i++, w->row++) fill(w, rows[i], w->box.y + w->row);
   return i;
 }
@@ -165,6 +179,7 @@ sa_picture *sa_webp_open(const uint8_t *in, size_t n, const sa_limits *l, sa_err
   }
   w->head.begin = begin;
   w->head.next = next;
+  w->head.place = place;
   w->head.close = close_;
   w->max_memory = l->max_memory;
   if (open_(w, in, n) < 0) {
