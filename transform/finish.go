@@ -86,8 +86,7 @@ func (f *Finisher) Spec(in TensorSpec) TensorSpec {
 
 // Erase executes each RandomErasing of the tail on what Apply wrote for one sample: height x width pixels, HWC. What is
 // drawn depends on key, the size and the operator's place in the whole plan alone. Without a RandomErasing it does
-// nothing; if it has one, a dst of another size is a mistake of the caller and panics. It may be called together with
-// itself for different dst.
+// nothing; if it has one, a dst of another size is a mistake of the caller and panics.
 func (f *Finisher) Erase(dst []byte, height, width int, key Key) {
 	if len(f.erasers) == 0 {
 		return
