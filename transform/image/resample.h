@@ -14,7 +14,7 @@ typedef struct {
   int32_t count;        /* outputs; of the horizontal pass a multiple of 4 */
   int32_t stride;       /* pairs that an output owns in coef */
   const int32_t *first; /* per output: first source byte (horizontal) or row (vertical) */
-  const int32_t *pairs; /* per output: pairs that it really has */
+  const int32_t *pairs; /* per output: pairs that it really has; the others weigh nothing */
   const int16_t *coef;
 } sa_axis;
 
@@ -42,6 +42,13 @@ extern const sa_kernels sa_kernels_neon;
 #endif
 
 static inline uint8_t sa_clamp(int32_t v) { return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v); }
+
+/* sa_most is the largest number of pairs of four outputs. Two pairs are enough for a triangle down to half the width, three to
+   a third, and loops of known length cost up to a third less, though they add pairs that weigh nothing. */
+static inline int32_t sa_most(const int32_t *pairs) {
+  const int32_t a = pairs[0] > pairs[1] ? pairs[0] : pairs[1], b = pairs[2] > pairs[3] ? pairs[2] : pairs[3];
+  return a > b ? a : b;
+}
 
 /* sa_vertical_tail makes the bytes from..bytes of a row one by one. */
 static inline void sa_vertical_tail(uint8_t *dst, const uint8_t *const *src, const int16_t *coef, int32_t pairs, int32_t from,

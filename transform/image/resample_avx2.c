@@ -41,38 +41,47 @@ TARGET static inline void store4(uint8_t *a, uint8_t *b, const __m256i *v) {
   _mm_storeu_si128((__m128i *)b, _mm256_extracti128_si256(x, 1));
 }
 
+/* What the horizontal pass makes 16-bit pairs of two neighbouring pixels with: the first two of four, then the others. */
+#define NEAR 0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1
+#define FAR 6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1
+
+TARGET static inline __m256i near(__m256i pixels) { return _mm256_shuffle_epi8(pixels, _mm256_setr_epi8(NEAR, NEAR)); }
+TARGET static inline __m256i far(__m256i pixels) { return _mm256_shuffle_epi8(pixels, _mm256_setr_epi8(FAR, FAR)); }
+
+/* output makes one output of the four rows whose taps begin at s. */
+TARGET static inline void output(const uint8_t *const *s, ptrdiff_t at, const int16_t *k, int32_t pairs, __m256i *top, __m256i *bottom) {
+  sums t = {_mm256_setzero_si256(), _mm256_set1_epi32(1 << (SA_BITS - 1))}, b = t;
+  for (; pairs >= 2; pairs -= 2, k += 8, at += 12) {
+    const __m256i x = two_rows(s[0] + at, s[1] + at), y = two_rows(s[2] + at, s[3] + at);
+    const __m256i h0 = pair_of(k), l0 = pair_of(k + 2), h1 = pair_of(k + 4), l1 = pair_of(k + 6);
+    add(&t, near(x), h0, l0);
+    add(&b, near(y), h0, l0);
+    add(&t, far(x), h1, l1);
+    add(&b, far(y), h1, l1);
+  }
+  if (pairs > 0) {
+    const __m256i h = pair_of(k), l = pair_of(k + 2);
+    add(&t, near(two_rows(s[0] + at, s[1] + at)), h, l);
+    add(&b, near(two_rows(s[2] + at, s[3] + at)), h, l);
+  }
+  *top = value(t);
+  *bottom = value(b);
+}
+
 TARGET static void horizontal(uint8_t *const *dst, const uint8_t *const *src, const sa_axis *a) {
-  /* Two neighbouring pixels side by side as 16-bit pairs: the first two of four, then the others. */
-  const __m256i near = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, 0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1,
-                                        -1, -1, -1, -1);
-  const __m256i far = _mm256_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1, 6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11,
-                                       -1, -1, -1, -1, -1);
-  const __m256i half = _mm256_set1_epi32(1 << (SA_BITS - 1));
-  const uint8_t *s0 = src[0], *s1 = src[1], *s2 = src[2], *s3 = src[3];
-  const int16_t *row = a->coef;
+  const uint8_t *const s[SA_ROWS] = {src[0], src[1], src[2], src[3]};
+  const ptrdiff_t stride = 4 * (ptrdiff_t)a->stride;
+  const int16_t *k = a->coef;
   for (int32_t o = 0; o < a->count; o += 4) {
+    const int32_t *first = a->first + o, *pairs = a->pairs + o;
+    const int32_t most = sa_most(pairs);
     __m256i top[4], bottom[4];
-    for (int i = 0; i < 4; i++, row += 4 * (ptrdiff_t)a->stride) {
-      const int16_t *k = row;
-      ptrdiff_t at = a->first[o + i];
-      int32_t pairs = a->pairs[o + i];
-      sums t = {_mm256_setzero_si256(), half}, b = t;
-      for (; pairs >= 2; pairs -= 2, k += 8, at += 12) {
-        const __m256i x = two_rows(s0 + at, s1 + at), y = two_rows(s2 + at, s3 + at);
-        const __m256i h0 = pair_of(k), l0 = pair_of(k + 2), h1 = pair_of(k + 4), l1 = pair_of(k + 6);
-        add(&t, _mm256_shuffle_epi8(x, near), h0, l0);
-        add(&b, _mm256_shuffle_epi8(y, near), h0, l0);
-        add(&t, _mm256_shuffle_epi8(x, far), h1, l1);
-        add(&b, _mm256_shuffle_epi8(y, far), h1, l1);
-      }
-      if (pairs) {
-        const __m256i h = pair_of(k), l = pair_of(k + 2);
-        add(&t, _mm256_shuffle_epi8(two_rows(s0 + at, s1 + at), near), h, l);
-        add(&b, _mm256_shuffle_epi8(two_rows(s2 + at, s3 + at), near), h, l);
-      }
-      top[i] = value(t);
-      bottom[i] = value(b);
-    }
+    if (a->stride >= 2 && most <= 2)
+      for (int i = 0; i < 4; i++, k += stride) output(s, first[i], k, 2, &top[i], &bottom[i]);
+    else if (a->stride >= 3 && most == 3)
+      for (int i = 0; i < 4; i++, k += stride) output(s, first[i], k, 3, &top[i], &bottom[i]);
+    else
+      for (int i = 0; i < 4; i++, k += stride) output(s, first[i], k, pairs[i], &top[i], &bottom[i]);
     store4(dst[0] + 3 * (ptrdiff_t)o, dst[1] + 3 * (ptrdiff_t)o, top);
     store4(dst[2] + 3 * (ptrdiff_t)o, dst[3] + 3 * (ptrdiff_t)o, bottom);
   }

@@ -27,39 +27,51 @@ TARGET static inline __m128i value(sums s) {
   return _mm_srai_epi32(_mm_add_epi32(_mm_slli_epi32(s.high, SA_SPLIT), s.low), SA_BITS);
 }
 
-TARGET static inline void two_rows(uint8_t *const *dst, const uint8_t *const *src, const sa_axis *a) {
-  const __m128i near = _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
-  const __m128i far = _mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
-  const __m128i drop = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
-  const __m128i half = _mm_set1_epi32(1 << (SA_BITS - 1));
-  const int16_t *row = a->coef;
-  for (int32_t o = 0; o < a->count; o += 4) {
-    __m128i out[2][4];
-    for (int i = 0; i < 4; i++, row += 4 * (ptrdiff_t)a->stride) {
-      const int16_t *k = row;
-      ptrdiff_t at = a->first[o + i];
-      int32_t pairs = a->pairs[o + i];
-      sums s[2] = {{_mm_setzero_si128(), half}, {_mm_setzero_si128(), half}};
-      for (; pairs >= 2; pairs -= 2, k += 8, at += 12) {
-        const __m128i h0 = pair_of(k), l0 = pair_of(k + 2), h1 = pair_of(k + 4), l1 = pair_of(k + 6);
-        for (int r = 0; r < 2; r++) {
-          const __m128i x = _mm_loadu_si128((const __m128i *)(src[r] + at));
-          add(&s[r], _mm_shuffle_epi8(x, near), h0, l0);
-          add(&s[r], _mm_shuffle_epi8(x, far), h1, l1);
-        }
-      }
-      if (pairs) {
-        const __m128i h = pair_of(k), l = pair_of(k + 2);
-        for (int r = 0; r < 2; r++) add(&s[r], _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(src[r] + at)), near), h, l);
-      }
-      out[0][i] = value(s[0]);
-      out[1][i] = value(s[1]);
-    }
+/* Two neighbouring pixels as 16-bit pairs: the first two of four, then the others. */
+TARGET static inline __m128i near(__m128i pixels) { return _mm_shuffle_epi8(pixels, _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1)); }
+TARGET static inline __m128i far(__m128i pixels) { return _mm_shuffle_epi8(pixels, _mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1)); }
+
+/* output makes one output of two rows. */
+TARGET static inline void output(const uint8_t *const *src, ptrdiff_t at, const int16_t *k, int32_t pairs, __m128i *first, __m128i *second) {
+  sums s[2] = {{_mm_setzero_si128(), _mm_set1_epi32(1 << (SA_BITS - 1))}, {_mm_setzero_si128(), _mm_set1_epi32(1 << (SA_BITS - 1))}};
+  for (; pairs >= 2; pairs -= 2, k += 8, at += 12) {
+    const __m128i h0 = pair_of(k), l0 = pair_of(k + 2), h1 = pair_of(k + 4), l1 = pair_of(k + 6);
     for (int r = 0; r < 2; r++) {
-      const __m128i *v = out[r];
-      const __m128i x = _mm_packus_epi16(_mm_packs_epi32(v[0], v[1]), _mm_packs_epi32(v[2], v[3]));
-      _mm_storeu_si128((__m128i *)(dst[r] + 3 * (ptrdiff_t)o), _mm_shuffle_epi8(x, drop));
+      const __m128i x = _mm_loadu_si128((const __m128i *)(src[r] + at));
+      add(&s[r], near(x), h0, l0);
+      add(&s[r], far(x), h1, l1);
     }
+  }
+  if (pairs > 0) {
+    const __m128i h = pair_of(k), l = pair_of(k + 2);
+    for (int r = 0; r < 2; r++) add(&s[r], near(_mm_loadu_si128((const __m128i *)(src[r] + at))), h, l);
+  }
+  *first = value(s[0]);
+  *second = value(s[1]);
+}
+
+/* store4 packs four outputs of a row to 12 bytes and writes 16. */
+TARGET static inline void store4(uint8_t *to, const __m128i *v) {
+  const __m128i drop = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+  const __m128i x = _mm_packus_epi16(_mm_packs_epi32(v[0], v[1]), _mm_packs_epi32(v[2], v[3]));
+  _mm_storeu_si128((__m128i *)to, _mm_shuffle_epi8(x, drop));
+}
+
+TARGET static inline void two_rows(uint8_t *const *dst, const uint8_t *const *src, const sa_axis *a) {
+  const ptrdiff_t stride = 4 * (ptrdiff_t)a->stride;
+  const int16_t *k = a->coef;
+  for (int32_t o = 0; o < a->count; o += 4) {
+    const int32_t *first = a->first + o, *pairs = a->pairs + o;
+    const int32_t most = sa_most(pairs);
+    __m128i x[4], y[4];
+    if (a->stride >= 2 && most <= 2)
+      for (int i = 0; i < 4; i++, k += stride) output(src, first[i], k, 2, &x[i], &y[i]);
+    else if (a->stride >= 3 && most == 3)
+      for (int i = 0; i < 4; i++, k += stride) output(src, first[i], k, 3, &x[i], &y[i]);
+    else
+      for (int i = 0; i < 4; i++, k += stride) output(src, first[i], k, pairs[i], &x[i], &y[i]);
+    store4(dst[0] + 3 * (ptrdiff_t)o, x);
+    store4(dst[1] + 3 * (ptrdiff_t)o, y);
   }
 }
 
