@@ -28,8 +28,13 @@ TARGET static inline __m128i value(sums s) {
 }
 
 /* Two neighbouring pixels as 16-bit pairs: the first two of four, then the others. */
-TARGET static inline __m128i near(__m128i pixels) { return _mm_shuffle_epi8(pixels, _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1)); }
-TARGET static inline __m128i far(__m128i pixels) { return _mm_shuffle_epi8(pixels, _mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1)); }
+TARGET static inline __m128i near(__m128i pixels) {
+  return _mm_shuffle_epi8(pixels, _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
+}
+
+TARGET static inline __m128i far(__m128i pixels) {
+  return _mm_shuffle_epi8(pixels, _mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1));
+}
 
 /* output makes one output of two rows. */
 TARGET static inline void output(const uint8_t *const *src, ptrdiff_t at, const int16_t *k, int32_t pairs, __m128i *first, __m128i *second) {
