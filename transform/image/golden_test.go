@@ -53,7 +53,7 @@ func TestGolden(t *testing.T) {
 
 // Every identity that a plan may name has a golden digest.
 func TestGoldenCoversPlans(t *testing.T) {
-	ops := []string{`{"op":"DecodeImage","orientation":"apply"}`}
+	var ops []string
 	for _, filter := range []transform.Filter{transform.Nearest, transform.BoxFilter, transform.Bilinear, transform.Bicubic, transform.Lanczos} {
 		for version := 1; version <= 2; version++ {
 			ops = append(ops, fmt.Sprintf(`{"op":"Resize","size":[9,9],"interpolation":%q,"version":%d}`, filter, version))
@@ -61,16 +61,25 @@ func TestGoldenCoversPlans(t *testing.T) {
 	}
 	ops = append(ops, `{"op":"CenterCrop","size":[8,8]},{"op":"RandomResizedCrop","size":[224,224]},{"op":"RandomCrop","size":9,"padding":1},
 		{"op":"Pad","padding":1},{"op":"RandomHorizontalFlip"},{"op":"RandomVerticalFlip"},{"op":"RandomGrayscale"},{"op":"Grayscale"},
-		{"op":"ColorJitter","brightness":1,"hue":0.5},{"op":"RandAugment"},{"op":"RandomErasing","value":"random"}`)
-	plan, err := transform.ParsePlan([]byte(`{"plan":1,"ops":[` + strings.Join(ops, ",") + `]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+		{"op":"ColorJitter","brightness":1,"hue":0.5},{"op":"GaussianBlur","kernel_size":3},{"op":"RandAugment"},{"op":"RandomErasing","value":"random"}`)
 	got := transform.Golden()
 	maps.Copy(got, Golden())
-	for _, id := range plan.Identities() {
-		if got[id] == "" {
-			t.Errorf("identity %q has no golden digest", id)
+	named := map[string]bool{}
+	for _, jpeg := range []string{"exact", "dct-scaled"} {
+		plan, err := transform.ParsePlan(fmt.Appendf(nil, `{"plan":1,"ops":[{"op":"DecodeImage","orientation":"apply","truncated":"fill","jpeg":%q},%s]}`, jpeg, strings.Join(ops, ",")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range plan.Identities() {
+			named[id] = true
+			if got[id] == "" {
+				t.Errorf("identity %q has no golden digest", id)
+			}
+		}
+	}
+	for id := range got {
+		if !named[id] {
+			t.Errorf("no plan can name %q", id)
 		}
 	}
 }
