@@ -6,7 +6,8 @@ import (
 )
 
 // keepHeap is how much memory the runtime may keep between two messages: far more than ordinary photographs need, and
-// little enough for a host that runs many workers. What C allocates for large pictures goes back when it is freed.
+// little enough for a host that runs many workers. What C allocates for large pictures goes back by itself: see the environment
+// that the pool gives.
 const keepHeap = 32 << 20
 
 // giveBack returns the memory of a large picture to the system, which would otherwise keep it until the next collection,
