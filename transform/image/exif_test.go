@@ -179,7 +179,8 @@ func FuzzOrientation(f *testing.F) {
 		f.Add(in)
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		for _, format := range formats() {
+		for _, media := range transform.MediaTypes() {
+			format, _ := formatOf(media)
 			if o := orientationOf(format.code, in); o < 1 || o > 8 {
 				t.Fatalf("%s: orientation %d", format.name, o)
 			}

@@ -4,40 +4,55 @@ package image
 import "C"
 
 import (
+	"bytes"
 	"fmt"
 	"hash"
 
 	"github.com/stepahead-io/stepahead/transform"
 )
 
-// format is a still-image format. The bytes decide which one a file has; its name never does.
+// format is a still-image format that is decoded here. The bytes decide which one a file has; its name never does.
 type format struct {
-	name  string
-	at    int // where magic lies
-	magic string
-	code  C.int32_t // the decoder; 0: recognised, not decoded
+	name string
+	code C.int32_t // of the decoder
 }
 
 // inGo is the code of formats that are decoded in Go.
 const inGo = -1
 
-// formats is the place where a new decoder is entered.
-func formats() []format {
-	return []format{
-		{"jpeg", 0, "\xff\xd8\xff", C.SA_JPEG},
-		{"png", 0, "\x89PNG\r\n\x1a\n", C.SA_PNG},
-		{"webp", 8, "WEBPVP8", C.SA_WEBP},
-		{"gif", 0, "GIF87a", inGo},
-		{"gif", 0, "GIF89a", inGo},
-		{"bmp", 0, "BM", 0},
-		{"tiff", 0, "II*\x00", 0},
-		{"tiff", 0, "MM\x00*", 0},
-		{"jpeg-2000", 4, "jP  \r\n\x87\n", 0},
-		{"jpeg-xl", 0, "\xff\x0a", 0},
-		{"jpeg-xl", 4, "JXL \r\n\x87\n", 0},
-		{"avif", 4, "ftypavif", 0},
-		{"heif", 4, "ftyphei", 0},
-		{"heif", 4, "ftypmif1", 0},
+// formatOf returns the format of a media type, which [transform.MediaType] tells: the place where a new decoder is entered.
+func formatOf(media string) (f format, decoded bool) {
+	switch media {
+	case "image/jpeg":
+		return format{"jpeg", C.SA_JPEG}, true
+	case "image/png":
+		return format{"png", C.SA_PNG}, true
+	case "image/webp":
+		return format{"webp", C.SA_WEBP}, true
+	case "image/gif":
+		return format{"gif", inGo}, true
+	}
+	return format{}, false
+}
+
+// signature tells a format that is not decoded here, for a message's sake.
+type signature struct {
+	name  string
+	at    int // where magic lies
+	magic string
+}
+
+func undecoded() []signature {
+	return []signature{
+		{"bmp", 0, "BM"},
+		{"tiff", 0, "II*\x00"},
+		{"tiff", 0, "MM\x00*"},
+		{"jpeg-2000", 4, "jP  \r\n\x87\n"},
+		{"jpeg-xl", 0, "\xff\x0a"},
+		{"jpeg-xl", 4, "JXL \r\n\x87\n"},
+		{"avif", 4, "ftypavif"},
+		{"heif", 4, "ftyphei"},
+		{"heif", 4, "ftypmif1"},
 	}
 }
 
@@ -60,14 +75,13 @@ func (j job) decoders() map[string]func(h hash.Hash) {
 
 // sniff tells the format of an encoded image, or the error that says what it is instead.
 func sniff(in []byte) (format, error) {
-	for _, f := range formats() {
-		if len(in) < f.at+len(f.magic) || string(in[f.at:f.at+len(f.magic)]) != f.magic {
-			continue
-		}
-		if f.code == 0 {
-			return f, refuse(transform.KindUnsupported, "this build does not decode %s; it decodes jpeg, png, webp and gif", f.name)
-		}
+	if f, decoded := formatOf(transform.MediaType(in)); decoded {
 		return f, nil
+	}
+	for _, s := range undecoded() {
+		if len(in) >= s.at && bytes.HasPrefix(in[s.at:], []byte(s.magic)) {
+			return format{}, refuse(transform.KindUnsupported, "this build does not decode %s; it decodes jpeg, png, webp and gif", s.name)
+		}
 	}
 	if len(in) == 0 {
 		return format{}, refuse(transform.KindTruncated, "0 bytes")

@@ -11,8 +11,8 @@ const (
 // byte longer than the string it continues.
 type dictionary struct {
 	clear, next  int
-	width        int // of a code, in bits
-	start, count [lzwCodes]int32
+	width        int              // of a code, in bits
+	start, count [lzwCodes]uint32 // a GIF's largest frame has 65,535 x 65,535 bytes
 }
 
 func (d *dictionary) reset(bits int) { d.clear, d.next, d.width = 1<<bits, 1<<bits+2, bits+1 }
@@ -22,7 +22,7 @@ func (d *dictionary) add(start, count int) {
 	if d.next >= lzwCodes {
 		return
 	}
-	d.start[d.next], d.count[d.next] = int32(start), int32(count)
+	d.start[d.next], d.count[d.next] = uint32(start), uint32(count)
 	if d.next == 1<<d.width-1 && d.width < lzwBits {
 		d.width++
 	}

@@ -7,16 +7,20 @@ import (
 	"github.com/stepahead-io/stepahead/transform"
 )
 
-// An agent tells by transform.MediaType which decoder a sample will go through, so the tables must agree.
-func TestFormatsAndMediaTypesAgree(t *testing.T) {
-	for _, f := range formats() {
-		head := strings.Repeat("\x00", f.at) + f.magic + "\x00\x00"
-		want := ""
-		if f.code != 0 {
-			want = "image/" + f.name
+// What a plan counts as decoded has a decoder here, and what is told to be undecoded is none of that.
+func TestEveryMediaTypeHasADecoder(t *testing.T) {
+	codes := map[int]string{}
+	for _, media := range transform.MediaTypes() {
+		f, decoded := formatOf(media)
+		if !decoded || "image/"+f.name != media || codes[int(f.code)] != "" {
+			t.Errorf("%s has the decoder %+v, %v", media, f, decoded)
 		}
-		if got := transform.MediaType([]byte(head)); got != want {
-			t.Errorf("%q is %q, want %q", head, got, want)
+		codes[int(f.code)] = media
+	}
+	for _, s := range undecoded() {
+		in := []byte(strings.Repeat("\x00", s.at) + s.magic + "\x00\x00")
+		if _, err := sniff(in); kindOf(err) != transform.KindUnsupported || !strings.Contains(err.Error(), "does not decode "+s.name+";") {
+			t.Errorf("%s: %v", s.name, err)
 		}
 	}
 }

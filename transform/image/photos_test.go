@@ -70,7 +70,7 @@ func kindOf(err error) transform.ErrorKind {
 }
 
 // exceptions are the files on which this package and Pillow 13.0.0 disagree, and why. "unsupported" formats
-// are not among them: formats() names those.
+// are not among them: undecoded() names those.
 var exceptions = map[string]string{
 	"jpeg/dali/cat-3449999_640_grayscale_8bit.jpg": "lossless JPEG: Pillow's libjpeg-turbo 3 decodes it, 2.1 does not",
 

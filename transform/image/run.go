@@ -27,21 +27,7 @@ func Run(plan *transform.Plan, key transform.Key, in, out []byte, lim Limits) (t
 
 // resolver asks the plan for the steps of one sample, once the size of its picture is known.
 func resolver(plan *transform.Plan, key transform.Key) func(width, height int) (transform.Resolved, error) {
-	return func(width, height int) (transform.Resolved, error) {
-		r, err := plan.Resolve(width, height, key)
-		if err == nil {
-			err = offered(r.Decode)
-		}
-		return r, err
-	}
-}
-
-// offered refuses what a plan may come to ask of a decoder before the decoders here can do it.
-func offered(d transform.DecodeImage) error {
-	if d.Mode != "RGB" {
-		return refuse(transform.KindPlan, "%+v is not offered by this build", d)
-	}
-	return nil
+	return func(width, height int) (transform.Resolved, error) { return plan.Resolve(width, height, key) }
 }
 
 // job is what one image may cost and which kernels it uses.
