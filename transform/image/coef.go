@@ -38,18 +38,17 @@ func (a *axis) fill(s weighing, n, from, count, unit int, mirrored bool) (lo, hi
 // set rounds the weights of an output and stores them, without those at the ends that round to nothing.
 func (a *axis) set(slot, lo int, w []float64) {
 	row := a.coef[slot*a.stride*4 : (slot+1)*a.stride*4]
-	taps, used := 0, 1
-	for _, weight := range w {
+	for len(w) > 1 && fixed(w[0]) == 0 {
+		w, lo = w[1:], lo+1
+	}
+	used := 1
+	for i, weight := range w {
 		c := fixed(weight)
-		if c == 0 && taps == 0 {
-			lo++
-			continue
+		if c != 0 {
+			used = i + 1
 		}
-		at := taps/2*4 + taps%2
-		row[at], row[at+2] = int16(c>>coefSplit), int16(c&(1<<coefSplit-1))
-		if taps++; c != 0 {
-			used = taps
-		}
+		pair := row[i>>1<<2+i&1:]
+		pair[0], pair[2] = int16(c>>coefSplit), int16(c&(1<<coefSplit-1))
 	}
 	a.first[slot], a.pairs[slot] = int32(lo), int32(used+1)/2
 }

@@ -10,19 +10,20 @@ import (
 type kernel struct {
 	support float64
 	at      func(x float64) float64
+	linear  bool // at is bilinear, the filter of nearly all plans: it is computed in place
 }
 
 // kernelOf returns the kernel of a resize. Nearest has none.
 func kernelOf(f transform.Filter) (kernel, bool) {
 	switch f {
 	case transform.BoxFilter:
-		return kernel{0.5, box}, true
+		return kernel{0.5, box, false}, true
 	case transform.Bilinear:
-		return kernel{1, bilinear}, true
+		return kernel{1, bilinear, true}, true
 	case transform.Bicubic:
-		return kernel{2, bicubic}, true
+		return kernel{2, bicubic, false}, true
 	case transform.Lanczos:
-		return kernel{3, lanczos}, true
+		return kernel{3, lanczos, false}, true
 	}
 	return kernel{}, false
 }
@@ -114,9 +115,19 @@ func (s *scaling) weights(o int, scratch []float64) (int, []float64) {
 	lo := max(0, int(center-s.support+0.5))
 	hi := min(s.n, int(center+s.support+0.5))
 	w, sum := scratch[:hi-lo], 0.0
-	for i := range w {
-		w[i] = s.at(float64((float64(lo+i) - center + 0.5) * s.inverse))
-		sum += w[i]
+	if s.linear {
+		for i := range w {
+			w[i] = 0
+			if v := 1 - math.Abs(float64((float64(lo+i)-center+0.5)*s.inverse)); v > 0 {
+				w[i] = v
+			}
+			sum += w[i]
+		}
+	} else {
+		for i := range w {
+			w[i] = s.at(float64((float64(lo+i) - center + 0.5) * s.inverse))
+			sum += w[i]
+		}
 	}
 	if sum != 0 {
 		for i := range w {

@@ -129,7 +129,7 @@ func grey(row []byte) []byte {
 }
 
 func TestBilinearCoefficients(t *testing.T) {
-	scaled := kernel{1, bilinear}.scaling(whole(8), 3)
+	scaled := kernel{1, bilinear, true}.scaling(whole(8), 3)
 	for o, want := range [][]int32{{1214141, 1655646, 993388, 331129}, {99864, 699051, 1298237, 1298237, 699051, 99864}, {331129, 993388, 1655646, 1214141}} {
 		_, w := scaled.weights(o, make([]float64, scaled.mostTaps()))
 		var got []int32
