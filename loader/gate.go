@@ -29,6 +29,7 @@ func (g *gate) enter(ctx context.Context, step, n int64) error {
 	g.seq++
 	t := &turn{step: step, seq: g.seq, n: n, open: make(chan struct{})}
 	heap.Push(&g.waiting, t)
+	g.pass() // it may be the first in turn, before one that waits for more
 	g.mu.Unlock()
 	select {
 	case <-t.open:

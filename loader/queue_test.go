@@ -71,6 +71,27 @@ func TestGateGivesManyPlacesAtOnce(t *testing.T) {
 	})
 }
 
+// An earlier step that asks for little does not wait behind a later one that there is no room for.
+func TestGateLetsAnEarlierStepPass(t *testing.T) {
+	g := newGate(4)
+	must(t, g.enter(t.Context(), 0, 3))
+	late := make(chan error)
+	go func() { late <- g.enter(context.Background(), 9, 2) }()
+	waitUntil(t, func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.waiting) == 1
+	})
+	must(t, g.enter(t.Context(), 5, 1))
+	g.leave(1)
+	g.leave(3)
+	must(t, <-late)
+	g.leave(2)
+	if g.free != 4 {
+		t.Fatalf("%d places free", g.free)
+	}
+}
+
 func waitUntilRapid(t *rapid.T, ok func() bool) {
 	for !ok() {
 		if t.Context().Err() != nil {
