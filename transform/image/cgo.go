@@ -67,7 +67,7 @@ func openAll(pictures []*picture, lim Limits) {
 		todo = append(todo, p)
 		args = append(args, C.sa_opening{
 			in: (*C.uint8_t)(pinned(&pin, p.in)), n: C.size_t(len(p.in)), format: p.code,
-			limits: C.sa_limits{max_memory: C.int64_t(lim.MaxMemory), max_scans: C.int32_t(lim.MaxScans), fill: cBool(p.decoding.Truncated == "fill")},
+			limits: C.sa_limits{max_memory: C.int64_t(p.memory(lim)), max_scans: C.int32_t(lim.MaxScans), fill: cBool(p.decoding.Truncated == "fill")},
 		})
 	}
 	if len(args) == 0 {

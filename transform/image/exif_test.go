@@ -155,10 +155,10 @@ func TestOrientationOfFilesEqualsPillow(t *testing.T) {
 func TestTurningNeedsMemory(t *testing.T) {
 	in := jpegWithEXIF(mustJPEG(t, 200, 100, encode.Options{}), append([]byte(exifPrefix), exifOf(binary.BigEndian, 6)...))
 	apply := transform.DecodeImage{Orientation: "apply"}
-	if _, w, h, err := decodeWith(apply, in, Limits{MaxMemory: 130_000}); err != nil || w != 100 || h != 200 {
+	if _, w, h, err := decodeWith(apply, in, Limits{MaxMemory: 250_000}); err != nil || w != 100 || h != 200 {
 		t.Errorf("%d x %d, %v", w, h, err)
 	}
-	if _, _, _, err := decodeWith(apply, in, Limits{MaxMemory: 110_000}); kindOf(err) != transform.KindLimit {
+	if _, _, _, err := decodeWith(apply, in, Limits{MaxMemory: 230_000}); kindOf(err) != transform.KindLimit {
 		t.Errorf("%v, want kind limit", err)
 	}
 }

@@ -87,7 +87,7 @@ func (t turn) walk(width, height int) (start, right, down int) {
 	return start, right, down
 }
 
-// settle does after openAll what C does not: it opens a GIF, and turns what is to be shown turned.
+// settle does after openAll what C does not: it opens a GIF, and gives the size as shown.
 func (p *picture) settle() {
 	if p.err != nil {
 		return
@@ -98,10 +98,15 @@ func (p *picture) settle() {
 		}
 		return
 	}
-	if p.decoding.Orientation == "apply" {
-		p.turn = turnOf(orientationOf(p.code, p.in))
-		p.width, p.height = p.turn.size(p.width, p.height)
+	p.width, p.height = p.turn.size(p.width, p.height)
+}
+
+// memory returns what the decoder may hold at once. Turning takes as much again.
+func (p *picture) memory(lim Limits) int64 {
+	if p.turn == (turn{}) {
+		return lim.MaxMemory
 	}
+	return lim.MaxMemory / 2
 }
 
 // streams reports whether C gives the rows of the picture as a stage takes them.
@@ -134,8 +139,8 @@ func (j job) upright(p *picture, s *stage, b transform.Box) []byte {
 		return pixels
 	}
 	size := channels * int64(b.W) * int64(b.H)
-	if 2*size > j.lim.MaxMemory {
-		p.err = refuse(transform.KindLimit, "%s: turning %d x %d pixels needs %d bytes, the memory limit is %d", p.name, b.W, b.H, 2*size, j.lim.MaxMemory)
+	if 2*size > p.memory(j.lim) {
+		p.err = refuse(transform.KindLimit, "%s: turning %d x %d pixels needs %d bytes, the limit is %d, half of the memory limit", p.name, b.W, b.H, 2*size, p.memory(j.lim))
 		return nil
 	}
 	width, height := p.width, p.height

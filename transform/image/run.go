@@ -42,7 +42,11 @@ func (j job) admit(in []byte, decoding transform.DecodeImage) *picture {
 		return &picture{err: refuse(transform.KindLimit, "%d bytes, the limit is %d", len(in), j.lim.MaxInput)}
 	}
 	f, err := sniff(in)
-	return &picture{name: f.name, code: f.code, in: in, decoding: decoding, err: err}
+	p := &picture{name: f.name, code: f.code, in: in, decoding: decoding, err: err}
+	if err == nil && decoding.Orientation == "apply" {
+		p.turn = turnOf(orientationOf(f.code, in))
+	}
+	return p
 }
 
 // judge refuses what is too large, before any memory is taken for pixels.
