@@ -21,6 +21,13 @@ func TestBatchEqualsOneByOne(t *testing.T) {
 		mustPlan(t, `{"plan":1,"ops":[{"op":"DecodeImage"},{"op":"Resize","size":[60,50]},{"op":"RandomHorizontalFlip","p":1.0},{"op":"Resize","size":[9,11]}]}`),
 		mustPlan(t, `{"plan":1,"ops":[{"op":"DecodeImage"},{"op":"CenterCrop","size":[12,90]},{"op":"Resize","size":[31,30]},{"op":"CenterCrop","size":[40,20]},{"op":"Resize","size":[17]}]}`),
 	}
+	for _, text := range []string{
+		`{"op":"DecodeImage"},{"op":"ColorJitter","brightness":0.5,"hue":0.1},{"op":"RandomResizedCrop","size":[24,40],"interpolation":"lanczos"},{"op":"Grayscale"}`,
+		`{"op":"DecodeImage","orientation":"apply","jpeg":"dct-scaled"},{"op":"RandomResizedCrop","size":[8,9]},{"op":"GaussianBlur","kernel_size":5},{"op":"RandAugment"}`,
+		`{"op":"DecodeImage","truncated":"fill"},{"op":"Pad","padding":7,"padding_mode":"reflect"},{"op":"Resize","size":[20,31],"interpolation":"nearest"}`,
+	} {
+		plans = append(plans, mustPlan(t, `{"plan":1,"ops":[`+text+`]}`))
+	}
 	names, err := filepath.Glob("vectors/*")
 	if err != nil || len(names) == 0 {
 		t.Fatal("no vectors", err)
