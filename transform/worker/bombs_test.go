@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"compress/flate"
 	"compress/lzw"
 	"compress/zlib"
 	"encoding/binary"
@@ -26,9 +27,9 @@ func bombs() []bomb {
 		{"PNG of 60000 x 60000", pngHead(60000, 60000, 0), "limit", little},
 		{"PNG of 13000 x 13000 without pixels", pngHead(13000, 13000, 0), "end", little},
 		{"interlaced PNG of 13000 x 13000 without pixels", pngHead(13000, 13000, 1), "end", little},
-		{"PNG with pixels for a thousand pictures", pngOf(8, 8, 0, make([]byte, 200<<20)), "", little},
-		{"PNG with a text of 200 MB", pngWith(chunk("zTXt", append([]byte("k\x00\x00"), deflate(make([]byte, 200<<20))...))), "", little},
-		{"PNG with a profile of 200 MB", pngWith(chunk("iCCP", append([]byte("k\x00\x00"), deflate(make([]byte, 200<<20))...))), "", little},
+		{"PNG with pixels for a thousand pictures", pngPacked(8, 8, 0, zeros(200)), "", little},
+		{"PNG with a text of 200 MB", pngWith(chunk("zTXt", append([]byte("k\x00\x00"), zeros(200)...))), "", little},
+		{"PNG with a profile of 200 MB", pngWith(chunk("iCCP", append([]byte("k\x00\x00"), zeros(200)...))), "", little},
 		{"PNG with 100,000 texts", pngWith(bytes.Repeat(chunk("tEXt", []byte("k\x00v")), 100_000)), "", little},
 		{"JPEG of 65500 x 65500", jpegOf(0xC0, 65500, 65500, scan(0, 63, 0)), "limit", little},
 		{"progressive JPEG of 65500 x 65500", jpegOf(0xC2, 65500, 65500, scan(0, 0, 0)), "limit", little},
@@ -74,14 +75,30 @@ func deflate(in []byte) []byte {
 	return b.Bytes()
 }
 
+// zeros is so many million zeros, deflated: one million of them again and again.
+func zeros(millions int) []byte {
+	const million = 1_000_000
+	var b bytes.Buffer
+	w, _ := flate.NewWriter(&b, flate.BestSpeed)
+	_, _ = w.Write(make([]byte, million))
+	_ = w.Flush()
+	const prime = 65521 // of Adler's checksum, whose first half stays 1
+	packed := append([]byte{0x78, 0x01}, bytes.Repeat(b.Bytes(), millions)...)
+	return append(append(packed, 3, 0), be32(uint32(millions*million%prime)<<16|1)...)
+}
+
 // pngHead is a PNG whose pixels are cut off.
 func pngHead(w, h uint32, interlace byte) []byte {
 	return append(append([]byte("\x89PNG\r\n\x1a\n"), chunk("IHDR", append(be32(w, h), 8, 2, 0, 0, interlace))...), 0, 1, 0, 0, 'I', 'D', 'A', 'T')
 }
 
 func pngOf(w, h uint32, interlace byte, rows []byte) []byte {
+	return pngPacked(w, h, interlace, deflate(rows))
+}
+
+func pngPacked(w, h uint32, interlace byte, packed []byte) []byte {
 	b := append([]byte("\x89PNG\r\n\x1a\n"), chunk("IHDR", append(be32(w, h), 8, 2, 0, 0, interlace))...)
-	return append(append(b, chunk("IDAT", deflate(rows))...), chunk("IEND", nil)...)
+	return append(append(b, chunk("IDAT", packed)...), chunk("IEND", nil)...)
 }
 
 // pngWith is a small PNG with something between its header and its pixels.

@@ -189,3 +189,55 @@ func TestTheRealWorkerIsKilledAtItsDeadline(t *testing.T) {
 		t.Errorf("stats are %+v", s)
 	}
 }
+
+// sharedMemories counts the memories that this process shares with workers.
+func sharedMemories(t *testing.T) (n int) {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.Contains(to, "memfd:stepahead") {
+			n++
+		}
+	}
+	return n
+}
+
+// A worker that the kernel kills in the middle of a picture, as when memory runs out, is named within 5 s; its memory is freed
+// and the next one serves.
+func TestTheRealWorkerKilledByTheKernel(t *testing.T) {
+	before := sharedMemories(t)
+	p := realPool(t, Options{Workers: 1, Deadline: 2 * time.Minute})
+	job, out := Job{Plan: decodePlan(t, `,{"op":"Resize","size":[8,8]}`)}, make([]byte, 8*8*3)
+	small := pngOf(8, 8, 0, make([]byte, 8*25))
+	if _, err := p.Run(t.Context(), job, Part{Name: "small", Data: small}, out); err != nil {
+		t.Fatal(err)
+	}
+	var killed time.Time
+	time.AfterFunc(300*time.Millisecond, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		killed = time.Now()
+		for w := range p.live {
+			_ = w.cmd.Process.Kill()
+		}
+	})
+	slow := jpegOf(0xC2, 8000, 8000, scan(0, 0, 1), bytes.Repeat(scan(0, 0, 0x10), 90), []byte("\xff\xd9"))
+	_, err := p.Run(t.Context(), job, Part{Name: "slow", Data: slow}, out)
+	p.mu.Lock()
+	took := time.Since(killed)
+	p.mu.Unlock()
+	var e *transform.Error
+	if !errors.As(err, &e) || e.Kind != transform.KindCrash || !strings.Contains(err.Error(), "slow") || !strings.Contains(err.Error(), "killed") || took > 5*time.Second {
+		t.Errorf("%v, %v after it was killed", err, took)
+	}
+	if _, err := p.Run(t.Context(), job, Part{Name: "small", Data: small}, out); err != nil {
+		t.Error(err)
+	}
+	p.Close()
+	if after := sharedMemories(t); after > before {
+		t.Errorf("%d shared memories are left, %d were there", after, before)
+	}
+}
