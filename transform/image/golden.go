@@ -47,31 +47,39 @@ func (j job) operators() map[string]func(h hash.Hash) {
 
 // hashDecoded hashes each vector whole, and a part of it that needs the neighbourhood to be exact.
 func (j job) hashDecoded(h hash.Hash, pattern string, d transform.DecodeImage) {
+	hashVectors(h, pattern, func(in []byte) {
+		j.hashSteps(h, in, d)
+		j.hashSteps(h, in, d, transform.Step{Kind: transform.StepCrop, Box: transform.Box{X: 16, Y: 3, W: 6, H: 9}})
+	})
+}
+
+// hashVectors hashes the names of vectors, and what is done with each.
+func hashVectors(h hash.Hash, pattern string, do func(in []byte)) {
 	names, err := fs.Glob(vectors, pattern)
 	fmt.Fprintln(h, names, err)
 	for _, name := range names {
 		in, err := vectors.ReadFile(name)
 		fmt.Fprintln(h, name, err)
-		j.hashSteps(h, in, d)
-		j.hashSteps(h, in, d, transform.Step{Kind: transform.StepCrop, Box: transform.Box{X: 16, Y: 3, W: 6, H: 9}})
+		do(in)
 	}
 }
 
-// hashScaled hashes JPEG vectors that are decoded at each scale, whole and in a box.
+// hashScaled hashes JPEG vectors as they are where no resize makes them smaller, then decoded at each scale, whole, in a
+// box and turned.
 func (j job) hashScaled(h hash.Hash) {
-	names, err := fs.Glob(vectors, "vectors/jpeg-*")
-	fmt.Fprintln(h, names, err)
-	for _, name := range names {
-		in, err := vectors.ReadFile(name)
-		fmt.Fprintln(h, name, err)
+	smaller := transform.DecodeImage{JPEG: "dct-scaled"}
+	j.hashDecoded(h, "vectors/jpeg-*", smaller)
+	hashVectors(h, "vectors/jpeg-*", func(in []byte) {
 		for _, size := range [][2]int{{17, 12}, {9, 6}, {4, 3}} {
 			resize := transform.Step{Kind: transform.StepResize, Width: size[0], Height: size[1], Version: 2, Filter: transform.Bilinear}
-			box := transform.Box{X: 3, Y: 2, W: 34, H: 25}
-			smaller := transform.DecodeImage{JPEG: "dct-scaled"}
 			j.hashSteps(h, in, smaller, resize)
-			j.hashSteps(h, in, smaller, transform.Step{Kind: transform.StepCrop, Box: box}, resize)
+			j.hashSteps(h, in, smaller, transform.Step{Kind: transform.StepCrop, Box: transform.Box{X: 3, Y: 2, W: 34, H: 25}}, resize)
 		}
-	}
+	})
+	hashVectors(h, "vectors/exif-*", func(in []byte) {
+		turned := transform.DecodeImage{JPEG: "dct-scaled", Orientation: "apply"}
+		j.hashSteps(h, in, turned, transform.Step{Kind: transform.StepResize, Width: 9, Height: 6, Version: 2, Filter: transform.Bilinear})
+	})
 }
 
 // hashSteps runs steps on an encoded image and hashes the result.
