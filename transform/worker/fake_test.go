@@ -178,7 +178,7 @@ func breach() {
 }
 
 // slow is how long a slow sample takes.
-const slow = 400 * time.Millisecond
+const slow = 250 * time.Millisecond
 
 func burn() time.Duration {
 	var ts unix.Timespec
