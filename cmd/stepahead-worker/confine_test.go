@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 }
 
 func confined(dir string) error {
+	runtime.LockOSThread() // a pool sets the flag for all threads, this process for the one that it is on
+	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
