@@ -11,18 +11,17 @@ import json
 import pathlib
 import re
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import stepahead
 from stepahead import transforms as T
 
-from benchmarks.dataset import BIN, pack
+from benchmarks.agent import agent
+from benchmarks.dataset import pack
 
 NODES = ("a", "b")
 RANKS = 2
@@ -31,33 +30,10 @@ GLOBAL_BATCH = 32
 STEP_SECONDS = 0.15
 
 
-@contextlib.contextmanager
-def agent(store: pathlib.Path, node: str) -> Iterator[str]:
-    """Run the agent of a node; the address of its metrics."""
-    metrics = f"127.0.0.1:{free_port()}"
-    command = [BIN / "stepahead-agent", "--store", store, "--node", node, "--metrics", metrics, "--workers", "1"]
-    command += ["--worker", BIN / "stepahead-worker", "--dwell", "1s", "--log-level", "error"]
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
-    try:
-        wait_for(store / ".stepahead" / "agents" / f"{node}.json", process)
-        yield metrics
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def free_port() -> int:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
-
-
-def wait_for(registration: pathlib.Path, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 20
-    while not registration.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"the agent that should write {registration} did not come up")
-        time.sleep(0.02)
 
 
 def messages(metrics: str) -> dict[str, int]:
@@ -101,7 +77,9 @@ def measure(steps: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="stepahead-hints-") as name, contextlib.ExitStack() as stack:
         store = pathlib.Path(name)
         dataset = pack(store, pictures=8 * GLOBAL_BATCH, nodes=NODES)
-        agents = {node: stack.enter_context(agent(store, node)) for node in NODES}
+        agents = {node: f"127.0.0.1:{free_port()}" for node in NODES}
+        for node, metrics in agents.items():
+            stack.enter_context(agent(store, node, "--metrics", metrics, "--workers", "1", "--dwell", "1s"))
         stats = train(dataset, steps)
         counts = {node: messages(address) for node, address in agents.items()}
     return {

@@ -24,6 +24,7 @@ import torch
 from stepahead import transforms as T
 
 from benchmarks import photos
+from benchmarks.agent import agent
 from benchmarks.dataset import BIN
 from benchmarks.loader import tree
 
@@ -48,29 +49,13 @@ def served(name: str) -> Iterator[tuple[pathlib.Path, int]]:
             for path in photos.files(name):
                 (source / "all" / path.name).symlink_to(path)
         run(BIN / "stepahead", "pack", source, "-o", store / "dataset")
-        agent = [BIN / "stepahead-agent", "--store", store, "--node", "a", "--workers", "2", "--log-level", "error"]
-        agent += ["--load", "25%"]  # it stands for a host of its own: what else this one does is not its business
-        process = subprocess.Popen(
-            [*map(str, agent), "--worker", str(BIN / "stepahead-worker")], stdout=subprocess.DEVNULL
-        )
-        try:
-            wait_for(store / ".stepahead" / "agents" / "a.json", process)
-            yield store / "dataset", process.pid
-        finally:
-            process.terminate()
-            process.wait()
+        # It stands for a host of its own, so what else this one does is not its business.
+        with agent(store, "a", "--workers", "2", "--load", "25%") as process:
+            yield store / "dataset", process
 
 
 def run(*command: Any) -> None:
     subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
-
-
-def wait_for(registration: pathlib.Path, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 20
-    while not registration.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"the agent that should write {registration} did not come up")
-        time.sleep(0.02)
 
 
 def forever(loader: stepahead.DataLoader) -> Iterator[stepahead.Batch]:
@@ -85,7 +70,7 @@ def paced(batches: Iterator[Any], steps: int, seconds: float) -> None:
         time.sleep(max(0.0, began + seconds - time.monotonic()))
 
 
-def cost(name: str, source: pathlib.Path, agent: int, layout: str, seed: int, agents: str | None) -> dict[str, float]:
+def cost(name: str, source: pathlib.Path, other: int, layout: str, seed: int, agents: str | None) -> dict[str, float]:
     """CPU seconds of this process and its workers for 1,000 pictures, and how many came prepared."""
     batch, seconds, steps = SETS[name]
     plan = T.Compose([T.DecodeImage(), T.RandomResizedCrop(SIDE)])
@@ -94,9 +79,9 @@ def cost(name: str, source: pathlib.Path, agent: int, layout: str, seed: int, ag
     ) as loader:
         batches = forever(loader)
         paced(batches, WARM_UP, seconds)
-        before, began = loader.stats(), tree.cpu(os.getpid(), agent)
+        before, began = loader.stats(), tree.cpu(os.getpid(), other)
         paced(batches, steps, seconds)
-        spent, after = tree.cpu(os.getpid(), agent) - began, loader.stats()
+        spent, after = tree.cpu(os.getpid(), other) - began, loader.stats()
     samples = steps * batch
     return {"cpu": spent / samples * 1000, "prepared": (after["prepared"] - before["prepared"]) / samples}
 
@@ -132,10 +117,10 @@ def receive(name: str) -> float:
 
 def main() -> None:
     name, layout, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    with served(name) as (source, agent):
+    with served(name) as (source, other):
         for seed in range(rounds):
-            off = cost(name, source, agent, layout, seed, None)
-            on = cost(name, source, agent, layout, seed, "auto")
+            off = cost(name, source, other, layout, seed, None)
+            on = cost(name, source, other, layout, seed, "auto")
             row = {"off": off["cpu"], "on": on["cpu"], "prepared": on["prepared"], "tcp": receive(name)}
             print(json.dumps(row), flush=True)
 
