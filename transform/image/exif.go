@@ -82,14 +82,17 @@ func jpegEXIF(in []byte) []byte {
 // scan, and where the data end, the marker is 0.
 func nextSegment(in []byte) (marker byte, body, rest []byte) {
 	const scan = 0xDA
-	at := bytes.IndexByte(in, 0xFF)
-	for at >= 0 && at+1 < len(in) && in[at+1] == 0xFF {
-		at++
+	for marker == 0 || marker == 0xFF { // escaped, and padding
+		at := bytes.IndexByte(in, 0xFF)
+		if at < 0 || at+1 >= len(in) {
+			return 0, nil, nil
+		}
+		marker, in = in[at+1], in[at+1:]
 	}
-	if at < 0 || at+1 >= len(in) || in[at+1] == scan {
+	in = in[1:]
+	if marker == scan {
 		return 0, nil, nil
 	}
-	marker, in = in[at+1], in[at+2:]
 	if marker < 0xC0 || marker == 0xC8 || marker >= 0xD0 && marker <= 0xD9 || marker >= 0xF0 && marker <= 0xFD {
 		return marker, nil, in // these hold nothing
 	}

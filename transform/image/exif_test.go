@@ -61,7 +61,9 @@ func drawOriented(t *rapid.T) (in []byte, orientation int, shape string) {
 	switch rapid.IntRange(0, 2).Draw(t, "format") {
 	case 0:
 		in, _, _, shape = drawJPEG(t, 90)
-		return jpegWithEXIF(in, prefixed), orientation, shape
+		in = jpegWithEXIF(in, prefixed)
+		junk := rapid.SampledFrom([]string{"", "\xff\xff", "junk", "\xff\x00\xff\x00", "\xff\x00junk\xff"}).Draw(t, "junk")
+		return bytes.Join([][]byte{in[:2], []byte("\xff\xfe\x00\x03c"), []byte(junk), in[2:]}, nil), orientation, fmt.Sprintf("%s, %q", shape, junk)
 	case 1:
 		w, h := rapid.IntRange(1, 60).Draw(t, "width"), rapid.IntRange(1, 60).Draw(t, "height")
 		in = interlacedPNG(photo(rapid.Uint32().Draw(t, "seed"), w, h, 4), w, h)
