@@ -1,8 +1,6 @@
 package image
 
-import (
-	"github.com/stepahead-io/stepahead/transform"
-)
+import "github.com/stepahead-io/stepahead/transform"
 
 // stage is a piece of a plan that one pass over a picture executes: take a box, resize it, cut a
 // window out of the result, lay it on a black ground, mirror all. Each part may be without effect.
