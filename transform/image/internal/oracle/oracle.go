@@ -68,7 +68,7 @@ func (p Pipeline) check(c Case, in []byte) error {
 	if !bytes.Equal(before, in) {
 		return errors.New("the input was written to")
 	}
-	if err := Named(got.err); err != nil || c.Scaled || kind(got.err) == transform.KindPlan {
+	if err := named(got.err); err != nil || c.Scaled || kind(got.err) == transform.KindPlan {
 		return err // a scaled picture has pixels of its own, and a plan that does not fit says nothing of the picture
 	}
 	return p.checkRegion(c, in, got)
@@ -179,9 +179,9 @@ func differs(a, b outcome) string {
 	return ""
 }
 
-// Named reports whether an error is nil or says what is wrong with the content, or that the plan does not fit it, in text
+// named reports whether an error is nil or says what is wrong with the content, or that the plan does not fit it, in text
 // that can be shown. It returns what is wrong with it.
-func Named(err error) error {
+func named(err error) error {
 	if err == nil {
 		return nil
 	}
