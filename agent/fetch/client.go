@@ -44,7 +44,10 @@ func NewClient(o ClientOptions) *Client {
 	c := &Client{
 		conns: peer.NewConns(peer.Options{
 			Token: o.Token, TLS: o.TLS, Dial: o.Dial,
-			Extra: []grpc.DialOption{experimental.WithBufferPool(&frames{}), grpc.WithReadBufferSize(socketBuffer)},
+			Extra: []grpc.DialOption{
+				experimental.WithBufferPool(&frames{}), grpc.WithReadBufferSize(socketBuffer),
+				grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
+			},
 		}),
 		maxEntry: o.MaxEntry,
 		stall:    o.Stall,
