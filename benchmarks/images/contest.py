@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -24,6 +25,14 @@ ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPEN
 NO_AVX = {"JSIMD_FORCESSE2": "1", "ATEN_CPU_CAPABILITY": "default"}
 
 Box = tuple[int, int, int, int]
+
+
+def worker_environment() -> dict[str, str]:
+    """How the pool has glibc hold a worker's memory, from its source."""
+    source = (ROOT / "transform" / "worker" / "process.go").read_text()
+    found = re.search(r'"GLIBC_TUNABLES=([^"]+)"', source)
+    assert found, "transform/worker/process.go names no GLIBC_TUNABLES"
+    return {"GLIBC_TUNABLES": found[1]}
 
 
 @dataclass
@@ -96,8 +105,8 @@ class Contest:
         BUILD.mkdir(parents=True, exist_ok=True)
         listed = BUILD / f"{name}.list"
         listed.write_text("".join(f"{path}\n" for path in paths))
-        self.listed = listed
-        self.ours = Process(self._ours(), {"STEPAHEAD_CONTEST": str(listed)})
+        self.environment = {"STEPAHEAD_CONTEST": str(listed), **worker_environment()}
+        self.ours = Process(self._ours(), self.environment)
         boxes = [(b["X"], b["Y"], b["W"], b["H"]) for b in json.loads(self.ours.ready)]
         self.work = Work(name, paths, boxes)
         self.boxes = self.work.write()
@@ -127,7 +136,7 @@ class Contest:
 
     def _start(self, process: str, environment: Mapping[str, str]) -> Process:
         if process == "stepahead":
-            return Process(self._ours(), {"STEPAHEAD_CONTEST": str(self.listed), **environment})
+            return Process(self._ours(), {**self.environment, **environment})
         if process == "floor":
             return Process([BUILD / "floor", self.boxes], environment)
         return Process([PEERS_PYTHON, "-m", "benchmarks.images.peers", process, self.boxes], environment)
