@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker/protocol"
 )
@@ -60,6 +62,27 @@ func TestProgramsThatDoNotStartAreNamed(t *testing.T) {
 				t.Errorf("stats are %+v", s)
 			}
 		})
+	}
+}
+
+// A program that is gone before its limits are set is limited like any other: how it ended is what its caller is told.
+func TestAProgramThatEndsAtOnceCanBeLimited(t *testing.T) {
+	o := fakePool(t, "exit", Options{}).o
+	p := &process{path: os.Args[0], ready: make(chan struct{}), dead: make(chan struct{}), stderr: &tail{}}
+	defer p.free()
+	if err := p.launch(o); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Error(err)
+	}
+	if err := limitResources(p.cmd.Process.Pid, o); err != nil {
+		t.Error(err)
+	}
+	close(p.ready)
+	<-p.dead
+	if got := p.obituary(); !strings.Contains(got, "exit status 7") {
+		t.Errorf("it ended: %s", got)
 	}
 }
 

@@ -23,6 +23,7 @@ type process struct {
 	out    *memory
 	cmd    *exec.Cmd
 	stderr *tail
+	ready  chan struct{} // closed when the process is set up: until then it is not reaped, so that its id stays its own
 	dead   chan struct{} // closed when the process is gone and reaped
 	buf    []byte
 	sent   planSlots
@@ -40,18 +41,13 @@ const startTimeout = 30 * time.Second
 
 // spawn starts the program and sets its limits; the conversation has not begun.
 func spawn(path string, o Options) (*process, error) {
-	p := &process{path: path, dead: make(chan struct{}), stderr: &tail{}, buf: make([]byte, protocol.MaxPacket+1)}
-	theirs, err := p.open(o)
-	if err == nil {
-		p.cmd = command(path, o, p.stderr, theirs, p)
-		err = p.run()
-	}
-	if theirs != nil {
-		theirs.Close()
-	}
+	p := &process{path: path, ready: make(chan struct{}), dead: make(chan struct{}), stderr: &tail{}, buf: make([]byte, protocol.MaxPacket+1)}
+	err := p.launch(o)
 	if err == nil {
 		p.peak = watchPeak(p.cmd.Process.Pid)
-		if err = limitResources(p.cmd.Process.Pid, o); err != nil {
+		err = limitResources(p.cmd.Process.Pid, o)
+		close(p.ready)
+		if err != nil {
 			p.kill(reasonStart)
 			<-p.dead
 		}
@@ -61,6 +57,19 @@ func spawn(path string, o Options) (*process, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// launch starts the program with everything that it inherits.
+func (p *process) launch(o Options) error {
+	theirs, err := p.open(o)
+	if err == nil {
+		p.cmd = command(p.path, o, p.stderr, theirs, p)
+		err = p.run()
+	}
+	if theirs != nil {
+		theirs.Close()
+	}
+	return err
 }
 
 // open makes the socket and the shared memory; the returned file is the worker's end.
@@ -117,6 +126,7 @@ func (p *process) run() error {
 			close(p.dead)
 			return
 		}
+		<-p.ready
 		_ = p.cmd.Wait() // the outcome is in cmd.ProcessState
 		close(p.dead)
 	}()
