@@ -136,7 +136,7 @@ func TestAWorkerThatLeavesBetweenJobsIsReplaced(t *testing.T) {
 
 // reply builds a reply packet, honest or not, for the fake that answers with its input.
 func reply(status protocol.Status, shape [3]int64) string {
-	return string(protocol.Reply{Outcomes: []protocol.Outcome{{Status: status, Shape: shape}}}.Append(nil))
+	return string(protocol.Reply{{Status: status, Shape: shape}}.Append(nil))
 }
 
 func TestLiesAreCaught(t *testing.T) {
@@ -152,7 +152,7 @@ func TestLiesAreCaught(t *testing.T) {
 		"short, but fits":    reply(protocol.Short, [3]int64{1, 1, 3}),
 		"short of too much":  reply(protocol.Short, [3]int64{1 << 14, 1 << 14, 300}),
 		"unknown status":     reply(9, [3]int64{1, 1, 3}),
-		"two for one":        string(protocol.Reply{Outcomes: make([]protocol.Outcome, 2)}.Append(nil)),
+		"two for one":        string(make(protocol.Reply, 2).Append(nil)),
 		"none for one":       string(protocol.Reply{}.Append(nil)),
 	} {
 		t.Run(name, func(t *testing.T) {

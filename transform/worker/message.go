@@ -30,7 +30,7 @@ func (p *Pool) do(ctx context.Context, w *process, tasks []task) error {
 	defer w.in.trim(used)
 	reply, err := w.ask(req)
 	if err == nil {
-		err = p.plausible(w, tasks, reply.Outcomes)
+		err = p.plausible(w, tasks, reply)
 	}
 	if err != nil {
 		err = p.lost(ctx, w, err)
@@ -59,13 +59,13 @@ func (w *process) request(tasks []task) (req protocol.Request, used int64) {
 func (w *process) ask(req protocol.Request) (protocol.Reply, error) {
 	if _, err := w.conn.Write(req.Append(w.buf[:0])); err != nil {
 		if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-			return protocol.Reply{}, errNotSent
+			return nil, errNotSent
 		}
-		return protocol.Reply{}, err
+		return nil, err
 	}
 	packet, err := w.hear()
 	if err != nil {
-		return protocol.Reply{}, err
+		return nil, err
 	}
 	return protocol.ParseReply(packet)
 }
@@ -106,7 +106,7 @@ func (w *process) collect(tasks []task, req protocol.Request, reply protocol.Rep
 	for _, j := range req {
 		in += j.Input
 	}
-	for i, o := range reply.Outcomes {
+	for i, o := range reply {
 		t, at := tasks[i], int64(0)
 		at, used = protocol.Place(used, req[i].Output)
 		res := Result{CPU: share(cpu, req[i].Input, in, len(req)), PeakRSS: peak}

@@ -59,8 +59,8 @@ const RequestBytes = 2
 
 // Append appends the packet of m, of 1 to MaxBatch outcomes, to b. The texts of errors are cut to a bounded length.
 func (m Reply) Append(b []byte) []byte {
-	b = append(b, tagReply, byte(len(m.Outcomes)))
-	for _, o := range m.Outcomes {
+	b = append(b, tagReply, byte(len(m)))
+	for _, o := range m {
 		b = o.append(b)
 	}
 	return b
@@ -129,14 +129,11 @@ func (r *reader) job() Job {
 func ParseReply(b []byte) (Reply, error) {
 	r := reader{left: b}
 	r.tag(tagReply)
-	m := Reply{Outcomes: make([]Outcome, r.count())}
-	for i := range m.Outcomes {
-		m.Outcomes[i] = r.outcome()
+	m := make(Reply, r.count())
+	for i := range m {
+		m[i] = r.outcome()
 	}
-	if err := r.end(); err != nil {
-		return Reply{}, err
-	}
-	return m, nil
+	return m, r.end()
 }
 
 func (r *reader) outcome() Outcome {

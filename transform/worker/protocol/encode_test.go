@@ -25,7 +25,7 @@ func drawOutcome(t *rapid.T) Outcome {
 }
 
 func drawReply(t *rapid.T) Reply {
-	return Reply{Outcomes: rapid.SliceOfN(rapid.Custom(drawOutcome), 1, MaxBatch).Draw(t, "outcomes")}
+	return rapid.SliceOfN(rapid.Custom(drawOutcome), 1, MaxBatch).Draw(t, "outcomes")
 }
 
 func TestRepliesSurviveTheWire(t *testing.T) {
@@ -80,7 +80,7 @@ func TestMessagesAreAboutOneToMaxBatchJobs(t *testing.T) {
 		if _, err := ParseRequest(make(Request, n).Append(nil)); err == nil {
 			t.Errorf("a request of %d jobs passes", n)
 		}
-		if _, err := ParseReply(Reply{Outcomes: make([]Outcome, n)}.Append(nil)); err == nil {
+		if _, err := ParseReply(make(Reply, n).Append(nil)); err == nil {
 			t.Errorf("a reply of %d outcomes passes", n)
 		}
 	}
@@ -116,16 +116,16 @@ func failure(kind transform.ErrorKind, op, detail string) Outcome {
 
 func TestABatchOfLongErrorsFitsAPacket(t *testing.T) {
 	long := strings.Repeat("x", MaxPacket)
-	r := Reply{Outcomes: slices.Repeat([]Outcome{failure(transform.KindDecode, long, long)}, MaxBatch)}
+	r := slices.Repeat(Reply{failure(transform.KindDecode, long, long)}, MaxBatch)
 	packet := r.Append(nil)
-	if got, err := ParseReply(packet); err != nil || len(packet) > MaxPacket || len(got.Outcomes[MaxBatch-1].Error.Detail) != maxDetail {
+	if got, err := ParseReply(packet); err != nil || len(packet) > MaxPacket || len(got[MaxBatch-1].Error.Detail) != maxDetail {
 		t.Errorf("%d bytes, %v", len(packet), err)
 	}
 }
 
 func TestAWorkerCannotClaimWhatOnlyThePoolKnows(t *testing.T) {
 	for _, kind := range []transform.ErrorKind{transform.KindDeadline, transform.KindIO, "", "content"} {
-		r := Reply{Outcomes: []Outcome{failure(kind, "", "")}}
+		r := Reply{failure(kind, "", "")}
 		if _, err := ParseReply(r.Append(nil)); err == nil {
 			t.Errorf("kind %q passes", kind)
 		}
@@ -134,15 +134,15 @@ func TestAWorkerCannotClaimWhatOnlyThePoolKnows(t *testing.T) {
 
 func FuzzParseReply(f *testing.F) {
 	done := Outcome{Shape: [3]int64{224, 224, 3}}
-	f.Add(Reply{Outcomes: []Outcome{done}}.Append(nil))
-	f.Add(Reply{Outcomes: []Outcome{done, {Status: Short, Shape: [3]int64{1 << 20, 1 << 19, 1}}, failure(transform.KindLimit, "o", "d")}}.Append(nil))
+	f.Add(Reply{done}.Append(nil))
+	f.Add(Reply{done, {Status: Short, Shape: [3]int64{1 << 20, 1 << 19, 1}}, failure(transform.KindLimit, "o", "d")}.Append(nil))
 	f.Add([]byte("R"))
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		r, err := ParseReply(packet)
 		if err != nil {
 			return
 		}
-		for _, o := range r.Outcomes {
+		for _, o := range r {
 			if o.Status != Failed && (o.Bytes() < 1 || o.Bytes() > 1<<40) {
 				t.Errorf("shape %v passes", o.Shape)
 			}

@@ -29,7 +29,8 @@ const (
 	// errors.
 	MaxPacket = 96 << 10
 	// MaxBatch is how many jobs one request may hold: enough to make what a message costs vanish beside the pixels'
-	// cost, and few enough to lose.
+	// cost, and few enough to lose. It is at least what a loader sends at once, and what decoding takes into one call
+	// into C, so that neither is split.
 	MaxBatch  = 16
 	maxDetail = 2 << 10 // of an error's text
 	maxKind   = 64      // of an error's kind
@@ -91,10 +92,8 @@ const (
 	Failed               // Error says why
 )
 
-// Reply ends the jobs of a request, in their order.
-type Reply struct {
-	Outcomes []Outcome
-}
+// Reply is one to MaxBatch outcomes: it ends the jobs of a request, in their order.
+type Reply []Outcome
 
 // Outcome ends a job.
 type Outcome struct {

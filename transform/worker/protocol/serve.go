@@ -86,8 +86,7 @@ func (c *conversation) loop(buf []byte) error {
 		if err != nil {
 			return err
 		}
-		reply := Reply{Outcomes: c.answer(req)}
-		answer = reply.Append(answer[:0])
+		answer = c.answer(req).Append(answer[:0])
 		if err := send(answer); err != nil {
 			return err
 		}
@@ -97,8 +96,8 @@ func (c *conversation) loop(buf []byte) error {
 	}
 }
 
-func (c *conversation) answer(req Request) []Outcome {
-	outcomes := make([]Outcome, len(req))
+func (c *conversation) answer(req Request) Reply {
+	reply := make(Reply, len(req))
 	c.samples, c.jobs = c.samples[:0], c.jobs[:0]
 	var in, out int64 // bytes used so far
 	for i, j := range req {
@@ -107,16 +106,16 @@ func (c *conversation) answer(req Request) []Outcome {
 		outAt, out = Place(out, j.Output)
 		s, o := c.accept(j, inAt, outAt, len(req) == 1)
 		if s.Plan == nil {
-			outcomes[i] = o
+			reply[i] = o
 			continue
 		}
 		c.samples, c.jobs = append(c.samples, s), append(c.jobs, i)
 	}
 	c.server.Run(c.samples, c.limits, c.results[:len(c.samples)])
 	for k, i := range c.jobs {
-		outcomes[i] = outcomeOf(c.results[k], req[i].Output)
+		reply[i] = outcomeOf(c.results[k], req[i].Output)
 	}
-	return outcomes
+	return reply
 }
 
 // accept finds the plan and the memory of a job. A sample without a plan is not to run, and has its outcome already.
