@@ -30,7 +30,7 @@ func TestDrawsAreDistributedAsTorchvisions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, v := range drawnFeatures(r.Steps, plan.Ops()[1].Name(), c.Width, c.Height) {
+			for name, v := range drawnFeatures(r.Steps, plan.ops[1].Name(), c.Width, c.Height) {
 				values[name] = append(values[name], v)
 			}
 		}

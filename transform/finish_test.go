@@ -181,7 +181,7 @@ func TestEraseAtTheConsumer(t *testing.T) {
 		f.Erase(dst, height, width, key)
 		return dst
 	}
-	op := mustParse(t, `{"op":"DecodeImage"},`+strings.ReplaceAll(erase, "[0.25,-1.5,3]", "7")).Ops()[1].(RandomErasing)
+	op := mustParse(t, `{"op":"DecodeImage"},`+strings.ReplaceAll(erase, "[0.25,-1.5,3]", "7")).ops[1].(RandomErasing)
 	pixel := []byte{0x80, 0x3e, 0xc0, 0xbf, 0x40, 0x40} // 0.25, -1.5 and 3 as bfloat16
 	erased := 0
 	for sample := range uint64(40) {

@@ -158,9 +158,6 @@ func canonical(ops []Op) []byte {
 // Len returns the number of operators.
 func (p *Plan) Len() int { return len(p.ops) }
 
-// Ops returns a copy of the operators in order. Slices inside them are shared and must not be changed.
-func (p *Plan) Ops() []Op { return slices.Clone(p.ops) }
-
 // Cut splits the plan where its bytes are fewest: agent holds everything up to the last operator on
 // pixels and gives uint8; rest holds the tail (Normalize, ToDtype and what follows them) and may be
 // empty. Operator indices, and so everything drawn, do not change by cutting.

@@ -352,7 +352,7 @@ func checkStep(t *rapid.T, p *Plan, s Step, w, h int) {
 	}
 	switch s.Kind {
 	case StepCrop:
-		_, pads := p.Ops()[s.Op].(CenterCrop)
+		_, pads := p.ops[s.Op].(CenterCrop)
 		inside := s.Box.X >= 0 && s.Box.Y >= 0 && s.Box.X+s.Box.W <= w && s.Box.Y+s.Box.H <= h
 		if s.Box.W != s.Width || s.Box.H != s.Height || (!inside && !pads) {
 			t.Fatalf("crop %+v of %d x %d", s, w, h)
