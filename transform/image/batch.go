@@ -16,7 +16,8 @@ type Result struct {
 }
 
 // batchSize is how many images share a call into C. A long call wakes a thread of the Go runtime that watches it, which
-// costs a few percent of an image; shared by sixteen images it does not show.
+// costs a few percent of an image; shared by sixteen images it does not show. No message to a worker holds more
+// (protocol.MaxBatch), so its jobs are one call.
 const batchSize = 16
 
 // RunBatch runs items one after the other on the calling goroutine, with few calls into C for all of them; every

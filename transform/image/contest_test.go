@@ -16,8 +16,8 @@ import (
 // contestEnv names a file of paths, one a line, that BenchmarkContest works on.
 const contestEnv = "STEPAHEAD_CONTEST"
 
-// perCall is how many samples a worker is given in one message.
-const perCall = 16
+// perCall is how many samples RunBatch is given at once: as many as it takes into one call into C.
+const perCall = batchSize
 
 // BenchmarkContest is this package's side of benchmarks/images. It holds the files in mapped memory, as a worker does,
 // prints the boxes that the plan draws for them, and then answers each line "JOB FROM TO [PATH]" on its standard input: it does the
