@@ -15,6 +15,7 @@ import (
 type params struct {
 	where string // "ops[1] Resize"
 	left  map[string]any
+	known []string // what was asked for, given or not
 	err   error
 }
 
@@ -26,6 +27,7 @@ func (p *params) fail(key, format string, args ...any) {
 
 // take removes and returns a parameter; null and absent are both "not given".
 func (p *params) take(key string) (any, bool) {
+	p.known = append(p.known, key)
 	v, ok := p.left[key]
 	delete(p.left, key)
 	return v, ok && v != nil
@@ -33,6 +35,7 @@ func (p *params) take(key string) (any, bool) {
 
 // given reports whether a parameter is there to be taken.
 func (p *params) given(key string) bool {
+	p.known = append(p.known, key)
 	if p.left[key] == nil {
 		delete(p.left, key)
 	}
@@ -45,7 +48,8 @@ func (p *params) finish() error {
 		return p.err
 	}
 	key := slices.Sorted(maps.Keys(p.left))[0]
-	return planError(p.where, "unknown parameter %q", key)
+	slices.Sort(p.known)
+	return planError(p.where, "unknown parameter %v; known are %s", show(key), strings.Join(slices.Compact(p.known), ", "))
 }
 
 // choice reads a string that must be one of allowed; the first is the default.
