@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 
@@ -301,13 +301,15 @@ class Compose:
     """A plan: operators in order. Immutable by convention; equal plans have equal digests."""
 
     def __init__(self, ops: Sequence[Operator]) -> None:
-        for op in ops:
+        if isinstance(ops, Operator) or not isinstance(ops, Iterable):
+            raise TypeError(f"Compose takes a list of operators, got {ops!r}: write Compose([DecodeImage(), ...])")
+        self.ops = tuple(ops)  # once: it may be a generator
+        for op in self.ops:
             if not isinstance(op, Operator):
                 raise TypeError(
                     f"Compose takes operators of stepahead.transforms, got {type(op).__name__}: "
                     "transforms that are not part of a plan belong in the training loop"
                 )
-        self.ops = tuple(ops)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as a JSON object."""

@@ -130,6 +130,11 @@ def test_digest_of_a_plan() -> None:
         _ = T.Compose([T.DecodeImage(), T.CenterCrop(0)]).digest
     with pytest.raises(TypeError, match="Compose takes operators"):
         T.Compose([lambda x: x])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"a list of operators, got Resize\(size=9,.*write Compose\(\["):
+        T.Compose(T.Resize(9))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a list of operators, got 7"):
+        T.Compose(7)  # type: ignore[arg-type]
+    assert len(T.Compose(op for op in [T.DecodeImage(), T.Resize(9)])) == 2  # type: ignore[arg-type]
 
 
 def test_codes_become_classes() -> None:
