@@ -152,7 +152,7 @@ func (p *fakePool) Golden(context.Context) (map[string]string, error) {
 		return p.golden, nil
 	}
 	golden := map[string]string{}
-	for _, id := range []string{"jpeg/islow-fancy@1", "png/libpng@1", "webp/libwebp@1", "gif/go@1", "geometry/torchvision@1"} {
+	for _, id := range []string{"jpeg/islow-fancy@1", "png/libpng@1", "webp/libwebp@1", "gif/go@1", "geometry/torchvision@1", "placement/ours@1"} {
 		golden[id] = fmt.Sprintf("%x", sha256.Sum256([]byte(id)))
 	}
 	return golden, nil

@@ -92,10 +92,10 @@ func (o RandomCrop) draw(w, h int, s *stream) (b Box, fits bool) {
 	return b, true
 }
 
-func (CenterCrop) identities() []string { return []string{geometryIdentity} }
+func (CenterCrop) identities() []string { return []string{geometryIdentity, placementIdentity} }
 
 func (o RandomCrop) identities() []string {
-	ids := []string{drawIdentity, drawRandomCrop}
+	ids := []string{drawIdentity, drawRandomCrop, placementIdentity}
 	if o.PadIfNeeded || o.Padding != (Padding{}) {
 		ids = append(ids, padIdentity)
 	}

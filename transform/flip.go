@@ -46,6 +46,6 @@ func (o RandomVerticalFlip) resolve(r *resolver, i int, key Key) error {
 	return nil
 }
 
-func (RandomHorizontalFlip) identities() []string { return []string{drawIdentity} }
+func (RandomHorizontalFlip) identities() []string { return []string{drawIdentity, placementIdentity} }
 
-func (RandomVerticalFlip) identities() []string { return []string{drawIdentity} }
+func (RandomVerticalFlip) identities() []string { return []string{drawIdentity, placementIdentity} }

@@ -5,6 +5,10 @@ import "math"
 // geometryIdentity names torchvision's rules for sizes and boxes, as below.
 const geometryIdentity = "geometry/torchvision@1"
 
+// placementIdentity names how pixels get to their places: cut, mirrored and laid on black, alone and in one pass with a
+// resize.
+const placementIdentity = "placement/ours@1"
+
 // colours is the number of channels of every decoded image: mode RGB is the only one.
 const colours = 3
 

@@ -132,4 +132,4 @@ func (o Pad) resolve(r *resolver, i int, _ Key) error {
 	return nil
 }
 
-func (Pad) identities() []string { return []string{padIdentity} }
+func (Pad) identities() []string { return []string{padIdentity, placementIdentity} }

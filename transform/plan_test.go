@@ -263,7 +263,7 @@ func TestOutputOfStoredSizes(t *testing.T) {
 
 func TestIdentities(t *testing.T) {
 	got := mustParse(t, trainOps).Identities()
-	want := []string{"draw/sha256-counter@1", "geometry/torchvision@1", "gif/go@1", "jpeg/islow-fancy@1", "png/libpng@1", "resize/pil-bilinear@2", "webp/libwebp@1"}
+	want := []string{"draw/sha256-counter@1", "geometry/torchvision@1", "gif/go@1", "jpeg/islow-fancy@1", "placement/ours@1", "png/libpng@1", "resize/pil-bilinear@2", "webp/libwebp@1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("identities are %v", got)
 	}
@@ -273,9 +273,9 @@ func TestIdentities(t *testing.T) {
 	for ops, want := range map[string]string{
 		`{"op":"DecodeImage","orientation":"apply"}`:                                          "exif/orientation@1 gif/go@1 jpeg/islow-fancy@1 png/libpng@1 webp/libwebp@1",
 		`{"op":"DecodeImage","jpeg":"dct-scaled","truncated":"fill"}`:                         "gif/go@1 jpeg/dct-scaled@1 png/libpng@1 truncated/pil-fill@1 webp/libwebp@1",
-		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"nearest","version":1}`: "geometry/torchvision@1 gif/go@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-nearest@1 webp/libwebp@1",
-		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"lanczos","version":1}`: "geometry/torchvision@1 gif/go@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-lanczos@1 webp/libwebp@1",
-		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"box"}`:                 "geometry/torchvision@1 gif/go@1 jpeg/islow-fancy@1 png/libpng@1 resize/pil-box@2 webp/libwebp@1",
+		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"nearest","version":1}`: "geometry/torchvision@1 gif/go@1 jpeg/islow-fancy@1 placement/ours@1 png/libpng@1 resize/pil-nearest@1 webp/libwebp@1",
+		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"lanczos","version":1}`: "geometry/torchvision@1 gif/go@1 jpeg/islow-fancy@1 placement/ours@1 png/libpng@1 resize/pil-lanczos@1 webp/libwebp@1",
+		`{"op":"DecodeImage"},{"op":"Resize","size":9,"interpolation":"box"}`:                 "geometry/torchvision@1 gif/go@1 jpeg/islow-fancy@1 placement/ours@1 png/libpng@1 resize/pil-box@2 webp/libwebp@1",
 	} {
 		if got := strings.Join(mustParse(t, ops).Identities(), " "); got != want {
 			t.Errorf("identities of %s are %s", ops, got)

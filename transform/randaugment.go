@@ -49,7 +49,7 @@ func (o RandAugment) shape(where string, in shape) (shape, error) {
 }
 
 func (RandAugment) identities() []string {
-	return []string{drawIdentity, drawRandAugment, padIdentity, colourIdentity, "affine/pil@1", "tone/pil@1"}
+	return []string{drawIdentity, drawRandAugment, padIdentity, placementIdentity, colourIdentity, "affine/pil@1", "tone/pil@1"}
 }
 
 // augmentations are torchvision's, in its order. The signed ones are negated half of the time. A step without a kind

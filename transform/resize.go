@@ -95,7 +95,9 @@ func (o Resize) resolve(r *resolver, i int, _ Key) error {
 	return nil
 }
 
-func (o Resize) identities() []string { return []string{geometryIdentity, o.identity()} }
+func (o Resize) identities() []string {
+	return []string{geometryIdentity, placementIdentity, o.identity()}
+}
 
 func readRandomResizedCrop(p *params) Op {
 	h, w := p.heightWidth()
@@ -126,5 +128,5 @@ func (o RandomResizedCrop) resolve(r *resolver, i int, key Key) error {
 }
 
 func (o RandomResizedCrop) identities() []string {
-	return []string{geometryIdentity, drawIdentity, o.identity()}
+	return []string{geometryIdentity, drawIdentity, placementIdentity, o.identity()}
 }

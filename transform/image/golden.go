@@ -37,6 +37,7 @@ func (j job) operators() map[string]func(h hash.Hash) {
 	all := j.decoders()
 	all["resize/pil-nearest@1"] = func(h hash.Hash) { j.hashResized(h, transform.Nearest, 1) }
 	all["blur/fixed-point@1"] = j.hashBlurred
+	all["placement/ours@1"] = j.hashPlaced
 	for _, filter := range []transform.Filter{transform.BoxFilter, transform.Bilinear, transform.Bicubic, transform.Lanczos} {
 		for version := 1; version <= 2; version++ {
 			all[fmt.Sprintf("resize/pil-%s@%d", filter, version)] = func(h hash.Hash) { j.hashResized(h, filter, version) }
@@ -79,6 +80,31 @@ func (j job) hashScaled(h hash.Hash) {
 	hashVectors(h, "vectors/exif-*", func(in []byte) {
 		turned := transform.DecodeImage{JPEG: "dct-scaled", Orientation: "apply"}
 		j.hashSteps(h, in, turned, transform.Step{Kind: transform.StepResize, Width: 9, Height: 6, Version: 2, Filter: transform.Bilinear})
+	})
+}
+
+// hashPlaced cuts, mirrors and lays on black: pixels as they are, and in one pass with resizes that weigh and that pick.
+func (j job) hashPlaced(h hash.Hash) {
+	crop := func(x, y, w, h int) transform.Step {
+		return transform.Step{Kind: transform.StepCrop, Pad: transform.PadConstant, Box: transform.Box{X: x, Y: y, W: w, H: h}}
+	}
+	flip, flop := transform.Step{Kind: transform.StepFlip}, transform.Step{Kind: transform.StepFlipVertical}
+	bilinear := transform.Step{Kind: transform.StepResize, Width: 41, Height: 19, Version: 2, Filter: transform.Bilinear}
+	nearest := bilinear
+	nearest.Filter = transform.Nearest
+	hashVectors(h, "vectors/png-rgba.png", func(in []byte) {
+		for _, steps := range [][]transform.Step{
+			{flip}, {flop}, {crop(5, 3, 20, 11), flip}, {crop(-4, 7, 30, 40)}, {crop(9, -6, 41, 20), flip, flop}, {flip, crop(-3, -2, 50, 40)},
+		} {
+			j.hashSteps(h, in, transform.DecodeImage{}, steps...)
+		}
+		for _, resize := range []transform.Step{bilinear, nearest} {
+			for _, steps := range [][]transform.Step{
+				{resize, flip}, {resize, crop(5, 3, 21, 11), flip}, {resize, crop(-4, 7, 30, 40)}, {crop(9, 6, 21, 17), resize, crop(30, -3, 20, 15), flip}, {flip, resize, flop},
+			} {
+				j.hashSteps(h, in, transform.DecodeImage{}, steps...)
+			}
+		}
 	})
 }
 

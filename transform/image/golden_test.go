@@ -86,9 +86,9 @@ func TestGoldenCoversPlans(t *testing.T) {
 
 // All kernels give the golden pixels.
 func TestGoldenOfEveryVariant(t *testing.T) {
-	want := resizeDigests(scalar)
+	want := kernelDigests(scalar)
 	for _, v := range variants() {
-		if got := resizeDigests(v); !maps.Equal(got, want) {
+		if got := kernelDigests(v); !maps.Equal(got, want) {
 			t.Errorf("%v: %v, scalar: %v", v, got, want)
 		}
 	}
@@ -231,11 +231,12 @@ func interlacedPNG(rgba []byte, w, h int) []byte {
 	return out
 }
 
-func resizeDigests(v variant) map[string]string {
+// kernelDigests are those of identities whose pixels the kernels make.
+func kernelDigests(v variant) map[string]string {
 	j := job{lim: Limits{}.withDefaults(), variant: v}
 	digests := map[string]string{}
 	for id, write := range j.operators() {
-		if strings.HasPrefix(id, "resize/") {
+		if strings.HasPrefix(id, "resize/") || strings.HasPrefix(id, "placement/") {
 			h := sha256.New()
 			write(h)
 			digests[id] = hex.EncodeToString(h.Sum(nil))
