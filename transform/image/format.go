@@ -62,14 +62,13 @@ func (j job) decoders() map[string]func(h hash.Hash) {
 		return func(h hash.Hash) { j.hashDecoded(h, "vectors/"+pattern, d) }
 	}
 	return map[string]func(hash.Hash){
-		"jpeg/islow-fancy@1": decodes("jpeg-*", transform.DecodeImage{}),
-		"jpeg/dct-scaled@1":  j.hashScaled,
-		"png/libpng@1":       decodes("png-*", transform.DecodeImage{}),
-		"webp/libwebp@1":     decodes("webp-*", transform.DecodeImage{}),
-		"gif/go@1":           decodes("gif-*", transform.DecodeImage{}),
-		"exif/orientation@1": decodes("exif-*", transform.DecodeImage{Orientation: "apply"}),
-
-		"truncated/pil-fill@1": decodes("fill-*", transform.DecodeImage{Truncated: "fill"}),
+		"jpeg/islow-fancy@1":   decodes("jpeg-*", transform.DecodeImage{}),
+		"jpeg/dct-scaled@1":    j.hashScaled,
+		"png/libpng@1":         decodes("png-*", transform.DecodeImage{}),
+		"webp/libwebp@1":       decodes("webp-*", transform.DecodeImage{}),
+		"gif/go@1":             decodes("gif-*", transform.DecodeImage{}),
+		"exif/orientation@1":   decodes("exif-*", transform.DecodeImage{Orientation: "apply"}),
+		"truncated/pil-fill@1": j.hashFilled,
 	}
 }
 

@@ -83,6 +83,25 @@ func (j job) hashScaled(h hash.Hash) {
 	})
 }
 
+// hashFilled hashes files that end early as they are, decoded smaller, and turned.
+func (j job) hashFilled(h hash.Hash) {
+	fill := transform.DecodeImage{Truncated: "fill"}
+	j.hashDecoded(h, "vectors/fill-*", fill)
+	smaller := transform.Step{Kind: transform.StepResize, Width: 9, Height: 6, Version: 2, Filter: transform.Bilinear}
+	scaled := fill
+	scaled.JPEG = "dct-scaled"
+	hashVectors(h, "vectors/fill-jpeg-*", func(in []byte) { j.hashSteps(h, in, scaled, smaller) })
+	turned := fill
+	turned.Orientation = "apply"
+	both := scaled
+	both.Orientation = "apply"
+	hashVectors(h, "vectors/exif-[23678]", func(in []byte) { // what the others are, WebP, is never filled
+		cut := in[:len(in)*7/10]
+		j.hashSteps(h, cut, turned)
+		j.hashSteps(h, cut, both, smaller)
+	})
+}
+
 // hashPlaced cuts, mirrors and lays on black: pixels as they are, and in one pass with resizes that weigh and that pick.
 func (j job) hashPlaced(h hash.Hash) {
 	crop := func(x, y, w, h int) transform.Step {
