@@ -47,7 +47,12 @@ static sa_box part_of(const webp *w, sa_box box) {
   const int32_t fx = w->frame.x, fy = w->frame.y;
   int32_t x0 = most(box.x - fx, 0), y0 = most(box.y - fy, 0);
   int32_t x1 = least(box.x + box.w - fx, w->frame.w), y1 = least(box.y + box.h - fy, w->frame.h);
-  if (x0 >= x1 || y0 >= y1) return (sa_box){0};
+  if (x0 >= x1 || y0 >= y1) { /* nothing of it; but that it is broken is found as far down as it always is */
+    x0 = 0;
+    x1 = 1;
+    y1 = most(y1, 1);
+    y0 = y1 - 1;
+  }
   x0 = most(x0 - 1, 0) & ~1;
   y0 = most(y0 - 1, 0) & ~1;
   x1 = least(x1 + 1, w->frame.w);
@@ -91,15 +96,15 @@ static int begin(sa_picture *p, const uint8_t *in, size_t n, sa_box box) {
   w->stride = (size_t)w->part.w * 3;
   p->row_bytes = (size_t)box.w * 3;
   p->lead = 0;
-  if (w->part.w > 0 && memory(w) > w->max_memory)
+  if (memory(w) > w->max_memory)
     return sa_fail(&p->error, SA_LIMIT, "decoding needs %lld bytes at once, the memory limit is %lld", (long long)memory(w), (long long)w->max_memory);
   return 0;
 }
 
-/* unpack decodes part into memory of our own, unless that is done or there is nothing to decode. */
+/* unpack decodes part into memory of our own, unless that is done. */
 static int unpack(webp *w, const uint8_t *in) {
   const size_t size = w->stride * (size_t)w->part.h;
-  if (w->pixels || size == 0) return 0;
+  if (w->pixels) return 0;
   w->pixels = malloc(size);
   if (!w->pixels) return sa_no_memory(&w->head.error, size);
   return decode(w, in, w->pixels, w->stride);

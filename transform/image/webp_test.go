@@ -82,6 +82,29 @@ func TestWebPRegionEqualsWhole(t *testing.T) {
 	})
 }
 
+// What is wrong with an animation's frame is found also where the region holds nothing of it.
+func TestABrokenWebPFrameIsFoundBesideIt(t *testing.T) {
+	broken := 0
+	rapid.Check(t, func(t *rapid.T) {
+		still, w, h, shape := drawWebP(t, 60)
+		in := animated(still, w+20, h+20, 4, 6, w, h)
+		in[rapid.IntRange(bytes.Index(in, []byte("ANMF"))+24, len(in)/2).Draw(t, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		_, _, _, want := decodeAll(in, Limits{})
+		if want != nil {
+			broken++
+		}
+		for _, box := range []transform.Box{{X: w + 9, W: 3, H: h + 20}, {Y: h + 12, W: w, H: 5}, {X: 1, Y: 2, W: 2, H: h + 9}} {
+			_, err := runSteps(in, make([]byte, box.W*box.H*channels), bestVariant(), transform.Step{Kind: transform.StepCrop, Box: box})
+			if kindOf(err) != kindOf(want) {
+				t.Fatalf("%s: in %+v %v, in all %v", shape, box, err, want)
+			}
+		}
+	})
+	if broken == 0 {
+		t.Error("no frame was broken")
+	}
+}
+
 // Alpha is dropped; the colour under it stays.
 func TestWebPKeepsColourUnderAlpha(t *testing.T) {
 	const w, h = 20, 10
