@@ -12,17 +12,22 @@ flags=(-O1 -g -fno-omit-frame-pointer -fsanitize=address,fuzzer-no-link -fno-san
 
 say() { echo "fuzz: $*"; }
 
-# sources fetches and unpacks source packages through apt, with lists of its own.
+# sources fetches and unpacks source packages through apt, with lists of its own: the release's entries in the system's
+# lists, with their mirrors and keys, but for sources in place of packages.
 sources() {
-  . /etc/os-release
-  local keyring=/usr/share/keyrings/debian-archive-keyring.gpg uri=http://deb.debian.org/debian parts=main
-  if [ "$ID" = ubuntu ]; then
-    keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg uri=http://archive.ubuntu.com/ubuntu parts="main universe"
-  fi
   rm -rf "$work/apt" "$work/src"
   mkdir -p "$work/apt/parts" "$work/apt/lists/partial" "$work/src"
-  printf 'Types: deb-src\nURIs: %s\nSuites: %s\nComponents: %s\nSigned-By: %s\n' \
-    "$uri" "$VERSION_CODENAME" "$parts" "$keyring" >"$work/apt/parts/src.sources"
+  local file suite parts=$work/apt/parts
+  suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  for file in /etc/apt/sources.list.d/*.sources; do
+    [ ! -f "$file" ] || awk -v RS= -v ORS='\n\n' -v suite="$suite" '
+      $0 ~ "(^|\n)Suites:([^\n]* )?" suite "( |\n|$)" {
+        sub(/Types:[^\n]*/, "Types: deb-src"); sub(/Suites:[^\n]*/, "Suites: " suite); print
+      }' "$file" >"$parts/${file##*/}"
+  done
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    [ ! -f "$file" ] || sed -nE "s/^deb( .* $suite .*)/deb-src\1/p" "$file" >"$parts/${file##*/}"
+  done
   local apt=(apt-get -qq -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$work/apt/parts"
     -o "Dir::State::lists=$work/apt/lists" -o APT::Sandbox::User=root)
   (cd "$work/src" && "${apt[@]}" update && "${apt[@]}" source libjpeg-turbo libpng1.6 libwebp zlib) >"$work/apt/log" 2>&1
