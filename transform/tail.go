@@ -68,7 +68,7 @@ func (o Normalize) settle(where string, in Dtype, channels int) (Op, Dtype, erro
 	}
 	if in != Uint8 {
 		if o.Scale != "" && o.Scale != "none" {
-			return o, in, planError(where, "scale: %q, but the values are %s already; leave it out", o.Scale, in)
+			return o, in, planError(where, "scale: %q, but the values are %s already; use \"none\", or leave it out", o.Scale, in)
 		}
 		o.Scale = "none"
 		return o, in, nil

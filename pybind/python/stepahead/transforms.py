@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import json
 import operator
+import json
+import operator
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class Operator:
@@ -195,8 +198,8 @@ class ColorJitter(Operator):
     """Change brightness, contrast, saturation and hue by random amounts in a random order.
 
     Each is a range (low, high) to draw from, or a number d that stands for (max(0, 1 - d), 1 + d), for
-    `hue` (-d, d). Factors are from 0 to 1000, `hue` from -0.5 to 0.5 of the colour circle; None does
-    nothing. Equal to torchvision on PIL images, to the bit, for the same amounts and order.
+    `hue` (-d, d). Factors are from 0 to 1000, so d is at most 999; `hue` is from -0.5 to 0.5 of the colour
+    circle; None does nothing. Equal to torchvision on PIL images, to the bit, for the same amounts and order.
     """
 
     def __init__(
@@ -281,13 +284,14 @@ class RandomErasing(Operator):
 class Normalize(Operator):
     """Compute (x - mean) / std per channel, in float32 for uint8 input.
 
-    `scale` says how a uint8 pixel becomes x: "divide" (default) is x / 255 as torchvision's ToTensor,
-    "multiply" is x * float32(1 / 255) as its ToDtype(scale=True), "none" leaves it. The first two
-    differ in the last bit of about half of all values. After a ToDtype only "none" is possible.
+    `scale` says how a uint8 pixel becomes x: "divide" is x / 255 as torchvision's ToTensor, "multiply" is
+    x * float32(1 / 255) as its ToDtype(scale=True), "none" leaves it. The first two differ in the last
+    bit of about half of all values. None (default) is "divide" where uint8 arrives, and "none", the only
+    one that is possible there, behind a ToDtype to another dtype.
     """
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float], scale: str = "divide") -> None:
-        super().__init__(mean=_listed(mean), std=_listed(std), scale=scale)
+    def __init__(self, mean: Sequence[float], std: Sequence[float], scale: str | None = None) -> None:
+        super().__init__(mean=_listed(mean), std=_listed(std), **_unless(scale=(scale, None)))
 
 
 class ToDtype(Operator):
@@ -360,9 +364,16 @@ def _listed(value: Any) -> Any:
     return list(value)
 
 
+# Pillow's numbers of filters, which torchvision takes too.
+_PILLOWS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
+
+
 def _filter(interpolation: Any) -> Any:
-    """The name of a filter; torchvision's InterpolationMode has it as its value."""
-    return getattr(interpolation, "value", interpolation)
+    """The name of a filter, also for a member of torchvision's InterpolationMode or of Pillow's Resampling."""
+    value = getattr(interpolation, "value", interpolation)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(_PILLOWS):
+        return _PILLOWS[value]
+    return value
 
 
 def _size(size: Any) -> Any:
@@ -383,3 +394,50 @@ def _whole(size: Any) -> int | None:
         return operator.index(size)
     except TypeError:
         return None
+
+
+_OWN_LOOP = "it is not an operator of plans yet: call torchvision's on tensors, in the training loop"
+_NOT_NEEDED = "leave it out: batches are tensors already, and DecodeImage gives RGB"
+
+# torchvision's names that are not here, and what to do instead.
+_INSTEAD = {
+    "ToTensor": "Normalize(mean, std) divides by 255 itself; Normalize([0], [1]) is ToTensor alone",
+    "ConvertImageDtype": "use ToDtype(dtype, scale=True)",
+    "ConvertDtype": "use ToDtype(dtype, scale=True)",
+    "PILToTensor": _NOT_NEEDED,
+    "ToImage": _NOT_NEEDED,
+    "ToPureTensor": _NOT_NEEDED,
+    "RGB": _NOT_NEEDED,
+    "InterpolationMode": 'give the filter by name, as in Resize(256, interpolation="bicubic")',
+    "RandomApply": (
+        "it is not an operator of plans yet: give operators that have a `p` theirs, or call torchvision's on tensors, "
+        "in the training loop"
+    ),
+    "MixUp": _OWN_LOOP,
+    "CutMix": _OWN_LOOP,
+    "AutoAugment": "it is not an operator of plans yet; RandAugment is",
+    "TrivialAugmentWide": "it is not an operator of plans yet; RandAugment is",
+    "AugMix": "it is not an operator of plans yet; RandAugment is",
+    "Lambda": "plans run no Python: call the function on the batch in the training loop",
+    "RandomChoice": _OWN_LOOP,
+    "RandomOrder": _OWN_LOOP,
+    "RandomRotation": _OWN_LOOP,
+    "RandomAffine": _OWN_LOOP,
+    "RandomPerspective": _OWN_LOOP,
+    "ElasticTransform": _OWN_LOOP,
+    "RandomInvert": _OWN_LOOP,
+    "RandomPosterize": _OWN_LOOP,
+    "RandomSolarize": _OWN_LOOP,
+    "RandomAdjustSharpness": _OWN_LOOP,
+    "RandomAutocontrast": _OWN_LOOP,
+    "RandomEqualize": _OWN_LOOP,
+    "FiveCrop": _OWN_LOOP,
+    "TenCrop": _OWN_LOOP,
+}
+
+if not TYPE_CHECKING:  # so that type checkers still know which names there are
+
+    def __getattr__(name: str) -> Any:
+        instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+        message = f"stepahead.transforms has no {name}{instead}"
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
