@@ -34,8 +34,9 @@ func (p *params) erasingValue(v any) []float64 {
 	if !ok {
 		list = []any{v}
 	}
-	if len(list) != 1 && len(list) != colours {
-		p.fail("value", `%v is not a number, a list of %d numbers, or "random"`, show(v), colours)
+	_, word := v.(string)
+	if word || len(list) != 1 && len(list) != colours {
+		p.fail("value", `%v is not a number, a list of %d numbers (one a channel), or "random"`, show(v), colours)
 		return []float64{0}
 	}
 	got := make([]float64, len(list))

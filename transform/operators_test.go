@@ -80,7 +80,7 @@ func TestMistakesInOperatorsAreNamed(t *testing.T) {
 		`{"op":"RandomErasing","scale":[0.5,1.5]}`:                                              "scale 0 to 1",
 		`{"op":"RandomErasing","ratio":[0,1]}`:                                                  "ratio",
 		`{"op":"RandomErasing","value":[1,2]}`:                                                  `value 3 numbers "random"`,
-		`{"op":"RandomErasing","value":"noise"}`:                                                "value number",
+		`{"op":"RandomErasing","value":"noise"}`:                                                `value "noise" number channel "random"`,
 		`{"op":"RandomErasing","value":0.5}`:                                                    "value whole uint8",
 		`{"op":"RandomErasing","value":[0,0,256]}`:                                              "value 0 to 255",
 		`{"op":"ToDtype","dtype":"float32"},{"op":"RandomErasing","value":"random"}`:            "ops[2] RandomErasing value random before Normalize",

@@ -1,5 +1,11 @@
 package transform
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
 // Op is one operator of a plan with its parameters, defaults filled in. The concrete types bear the
 // operators' names; names, defaults, parameter meaning and rounding are torchvision's.
 type Op interface {
@@ -27,7 +33,7 @@ type shape struct {
 
 // readOp builds the operator called name from its parameters.
 func readOp(name string, p *params) (Op, error) {
-	read, ok := map[string]func(*params) Op{
+	readers := map[string]func(*params) Op{
 		"DecodeImage":          readDecodeImage,
 		"Resize":               readResize,
 		"CenterCrop":           readCenterCrop,
@@ -44,9 +50,14 @@ func readOp(name string, p *params) (Op, error) {
 		"RandomErasing":        readRandomErasing,
 		"Normalize":            readNormalize,
 		"ToDtype":              readToDtype,
-	}[name]
+	}
+	read, ok := readers[name]
 	if !ok {
-		return nil, planError(p.where, "there is no such operator here; a newer stepahead may have it")
+		known := slices.Sorted(maps.Keys(readers))
+		if near, found := nearest(name, known); found {
+			return nil, planError(p.where, "there is no such operator; did you mean %s?", near)
+		}
+		return nil, planError(p.where, "there is no such operator here; a newer stepahead may have it; known are %s", strings.Join(known, ", "))
 	}
 	op := read(p)
 	return op, p.finish()

@@ -162,8 +162,12 @@ func (p *params) heightWidth() (h, w int) {
 // floats reads a required list of numbers: one that holds for all channels, or one a channel.
 func (p *params) floats(key string) []float64 {
 	v, given := p.take(key)
+	if !given {
+		p.fail(key, "is missing; give a list of %d numbers, or of one", colours)
+		return nil
+	}
 	list, ok := v.([]any)
-	if !given || !ok || (len(list) != 1 && len(list) != colours) {
+	if !ok || (len(list) != 1 && len(list) != colours) {
 		p.fail(key, "%v is not a list of %d numbers, or of one", show(v), colours)
 		return nil
 	}

@@ -99,7 +99,8 @@ func TestMistakesAreNamed(t *testing.T) {
 	for ops, words := range map[string]string{
 		`{"op":"Resize","size":7}`:                           "ops[0] Resize first operator",
 		decode + `,` + decode:                                "ops[1] DecodeImage one DecodeImage",
-		decode + `,{"op":"Mosaic"}`:                          "ops[1] Mosaic no such operator",
+		decode + `,{"op":"Mosaic"}`:                          "ops[1] Mosaic no such operator CenterCrop, ToDtype newer",
+		decode + `,{"op":"randomResizeCrop"}`:                "ops[1] no such operator mean RandomResizedCrop?",
 		decode + `,{"op":"\u0000\n"}`:                        "ops[1] no such operator",
 		decode + `,{"op":"` + strings.Repeat("ä", 90) + `"}`: "ops[1] no such operator",
 		decode + `,{"op":"Normalize","mean":[0],"std":[1]},{"op":"CenterCrop","size":2}`:                        "ops[2] CenterCrop before Normalize",
@@ -132,7 +133,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		decode + `,{"op":"RandomHorizontalFlip","p":1.01}`:                                                      "p 0 to 1",
 		decode + `,{"op":"RandomHorizontalFlip","p":1e400}`:                                                     "p number",
 		decode + `,{"op":"Normalize","mean":[0,0],"std":[1]}`:                                                   "mean 3",
-		decode + `,{"op":"Normalize","std":[1]}`:                                                                "mean",
+		decode + `,{"op":"Normalize","std":[1]}`:                                                                "mean missing 3",
+		decode + `,{"op":"Normalize","mean":[0]}`:                                                               "std missing 3",
 		decode + `,{"op":"Normalize","mean":[0],"std":[0]}`:                                                     "std zero",
 		decode + `,{"op":"Normalize","mean":[0],"std":[1e-50]}`:                                                 "std zero",
 		decode + `,{"op":"Normalize","mean":[1e39],"std":[1]}`:                                                  "mean",
@@ -141,7 +143,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		decode + `,{"op":"ToDtype","dtype":null}`:                                                               "dtype missing",
 		decode + `,{"op":"ToDtype","dtype":"float64"}`:                                                          "dtype float64",
 		decode + `,{"op":"ToDtype","dtype":"float32"},{"op":"ToDtype","dtype":"uint8"}`:                         "ops[2] ToDtype dtype uint8",
-		decode + `,{"op":"ToDtype","dtype":"float32"},{"op":"Normalize","mean":[0],"std":[1],"scale":"divide"}`: "ops[2] Normalize scale",
+		decode + `,{"op":"ToDtype","dtype":"float32"},{"op":"Normalize","mean":[0],"std":[1],"scale":"divide"}`: `ops[2] Normalize scale "none" leave`,
 	} {
 		wantPlanError(t, `{"plan":1,"ops":[`+ops+`]}`, words)
 	}
