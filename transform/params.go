@@ -2,6 +2,7 @@ package transform
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -44,12 +45,17 @@ func (p *params) given(key string) bool {
 }
 
 func (p *params) finish() error {
-	if p.err != nil || len(p.left) == 0 {
+	if len(p.left) == 0 {
 		return p.err
 	}
 	key := slices.Sorted(maps.Keys(p.left))[0]
 	slices.Sort(p.known)
-	return planError(p.where, "unknown parameter %v; known are %s", show(key), strings.Join(slices.Compact(p.known), ", "))
+	unknown := fmt.Sprintf("unknown parameter %v; known are %s", show(key), strings.Join(slices.Compact(p.known), ", "))
+	var first *Error
+	if errors.As(p.err, &first) { // the unknown one may be what is missing, misspelt
+		unknown = first.Detail + "; and " + unknown
+	}
+	return planError(p.where, "%s", unknown)
 }
 
 // choice reads a string that must be one of allowed; the first is the default.

@@ -113,6 +113,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		decode + `,{"op":"GaussianBlur","kernel_size":3,"sigam":1}`:                                             `unknown parameter "sigam"; known are kernel_size, sigma`,
 		decode + `,{"op":"Resize","size":9,"` + strings.Repeat("x", 900) + `":1}`:                               "unknown parameter known are",
 		decode + `,{"op":"ToDtype","dtype":"uint8","Scale":true}`:                                               `unknown parameter "Scale"; known are dtype, scale`,
+		decode + `,{"op":"Resize","sise":2}`:                                                                    `ops[1] Resize size missing unknown "sise" known max_size`,
 		decode + `,{"op":"Resize"}`:                                                                             "ops[1] Resize size missing",
 		decode + `,{"op":"Resize","size":0}`:                                                                    "size 1 to 65535",
 		decode + `,{"op":"Resize","size":65536}`:                                                                "size 1 to 65535",

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import json
 import operator
-import json
-import operator
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
