@@ -20,9 +20,9 @@ func newVerifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify DATASET",
 		Short: "Read all of a dataset and name everything that is wrong with it",
-		Long: `Read all of a dataset: manifest, digests of the indexes, headers, uuids, and the CRC32C of every part. Everything
-that is wrong is one line: file, kind, sample, field, offset, what was expected and what was found. The exit
-code is 1 if there is any.`,
+		Long: `Read all of a dataset: manifest, digests of the indexes, headers, uuids, and the CRC32C of every part. Pixels
+are not decoded: a picture that was packed broken has the right sum. Everything that is wrong is one line: file, kind,
+sample, field, offset, what was expected and what was found. The exit code is 1 if there is any.`,
 		Example: `  stepahead verify datasets/photos --json | jq 'select(.kind == "crc") | .key'`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
