@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,14 +24,28 @@ func newRoot() *cobra.Command {
 		Short:         "Datasets, order and transforms of the stepahead loader",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
-			return fmt.Errorf("unknown command %q: `stepahead --help` lists them", args[0])
+			return unknownCommand(cmd, args[0])
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if words := cmd.Flags().Args(); cmd == root && len(words) > 0 { // the flag is that of a misspelt command
+			return unknownCommand(root, words[0])
+		}
+		return err
+	})
 	root.AddCommand(commands()...)
 	return root
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		return fmt.Errorf("unknown command %q: did you mean %s?", name, strings.Join(near, " or "))
+	}
+	return fmt.Errorf("unknown command %q: `stepahead --help` lists them", name)
 }

@@ -40,11 +40,16 @@ sample in training. NumPy has no bfloat16: such a tensor is written as the uint1
 torch.from_numpy(numpy.load(f)).view(torch.bfloat16).
 
 Exit codes: 0 written; 1 the file's content is bad; 2 the command line or the plan is wrong; 3 anything else, such as a
-missing file or worker program. The output appears whole or not at all.`,
+missing file or worker program. The output appears whole or not at all. With --json, what the plan or the file's content
+is refused for is printed as {"error": {"kind", "op", "detail", "file"}} too.`,
 		Example: "  stepahead transform --plan plan.json --seed 7 --sample 12 cat.jpg -o cat.npy",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTransform(cmd.Context(), f, args[0], cmd.OutOrStdout())
+			err := runTransform(cmd.Context(), f, args[0], cmd.OutOrStdout())
+			if f.json && err != nil {
+				printFailure(cmd.OutOrStdout(), args[0], err)
+			}
+			return err
 		},
 	}
 	flags := c.Flags()
@@ -56,7 +61,7 @@ missing file or worker program. The output appears whole or not at all.`,
 	flags.Uint64Var(&f.key.Sample, "sample", 0, "sample id")
 	flags.StringVar(&f.worker, "worker", os.Getenv("STEPAHEAD_WORKER"), "worker program (default: $STEPAHEAD_WORKER, beside this program, on PATH)")
 	flags.DurationVar(&f.deadline, "deadline", 60*time.Second, "time after which the worker is killed")
-	flags.BoolVar(&f.json, "json", false, "print a JSON object that describes the tensor")
+	flags.BoolVar(&f.json, "json", false, "print a JSON object that describes the tensor, or the error")
 	return c
 }
 
@@ -72,8 +77,11 @@ type description struct {
 }
 
 func runTransform(ctx context.Context, f transformFlags, input string, stdout io.Writer) error {
-	if f.plan == "" || f.output == "" {
-		return exit.Usage(errors.New("transform: --plan PLAN.json and -o OUT.npy are both needed"))
+	switch {
+	case f.plan == "":
+		return exit.Usage(errors.New("transform: --plan PLAN.json is missing"))
+	case f.output == "":
+		return exit.Usage(errors.New("transform: -o OUT.npy is missing"))
 	}
 	text, err := readPlan(f.plan)
 	if err != nil {
@@ -97,6 +105,17 @@ func runTransform(ctx context.Context, f transformFlags, input string, stdout io
 	}
 	d.SHA256 = hexDigest(sha256.Sum256(tensor))
 	return printDescription(stdout, d, f.json)
+}
+
+// printFailure prints a failed transform as JSON; of other errors, such as a missing file, it prints nothing.
+func printFailure(w io.Writer, input string, err error) {
+	var e *transform.Error
+	if !errors.As(err, &e) {
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"error": map[string]any{"kind": e.Kind, "op": e.Op, "detail": e.Detail, "file": input},
+	}) // standard error has it in any case
 }
 
 // readPlan reads a plan, which may come through a pipe, and one byte more than a plan may have, which the
@@ -203,9 +222,14 @@ func writeNPY(path string, dtype transform.Dtype, shape []int, tensor []byte) (s
 	if err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	folder := filepath.Dir(path)
+	f, err := os.CreateTemp(folder, "."+filepath.Base(path)+".*")
 	if err != nil {
-		return "", fmt.Errorf("transform: %w", err)
+		var cause *fs.PathError // names the temporary file, which nobody knows
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return "", fmt.Errorf("transform: -o %s: cannot write into the folder %s: %w", path, folder, err)
 	}
 	defer func() {
 		if err != nil {

@@ -207,7 +207,10 @@ func TestTransformExitCodesAndNothingLeftBehind(t *testing.T) {
 		{"missing worker", `{"op":"DecodeImage"}`, []string{good, "--worker", w.path("gone")}, exit.Environment, "--worker"},
 		{"worker is no worker", `{"op":"DecodeImage"}`, []string{good, "--worker", "/bin/false"}, exit.Environment, "/bin/false"},
 		{"unknown flag", `{"op":"DecodeImage"}`, []string{good, "--frobnicate"}, exit.Misused, "frobnicate"},
-		{"no output", `{"op":"DecodeImage"}`, []string{good, "-o", ""}, exit.Misused, "-o"},
+		{"no output", `{"op":"DecodeImage"}`, []string{good, "-o", ""}, exit.Misused, "-o OUT.npy is missing"},
+		{"no plan", `{"op":"DecodeImage"}`, []string{good, "--plan", ""}, exit.Misused, "--plan PLAN.json is missing"},
+		{"bad content as JSON", `{"op":"DecodeImage"}`, []string{good, "--json"}, exit.Found, `{"error":{"detail":`},
+		{"bad plan as JSON", `{"op":"DecodeImage","mood":"RGB"}`, []string{good, "--json"}, exit.Misused, `"kind":"plan","op":"ops[0] DecodeImage"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.plan(c.ops)
@@ -269,6 +272,32 @@ func TestTransformSparesWhatIsNoFile(t *testing.T) {
 	}
 	if data, err := os.ReadFile(w.path("real.npy")); err != nil || !strings.HasPrefix(string(data), "\x93NUMPY") {
 		t.Errorf("the link's target was not written: %q, %v", data, err)
+	}
+}
+
+func TestTransformNamesTheFolderThatIsNotThere(t *testing.T) {
+	w := newWorkspace(t)
+	code, says := w.run(w.path("in.png"), "-o", w.path("gone/out.npy"))
+	if code != exit.Environment || !strings.Contains(says, "the folder "+w.path("gone")+": no such file") {
+		t.Errorf("exit code %d: %s", code, says)
+	}
+}
+
+func TestUnknownCommands(t *testing.T) {
+	for line, want := range map[string]string{
+		"transfrom --plan x": `unknown command "transfrom": did you mean transform?`,
+		"veryfy data":        `unknown command "veryfy": did you mean verify?`,
+		"sing --loud":        `unknown command "sing": ` + "`stepahead --help`",
+		"verify --loud":      "unknown flag: --loud",
+		"--loud":             "unknown flag: --loud",
+	} {
+		root := newRoot()
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetErr(&out)
+		if code := exit.Run(t.Context(), root, strings.Fields(line)); code != exit.Misused || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: exit code %d: %s", line, code, out.String())
+		}
 	}
 }
 
