@@ -1,22 +1,117 @@
 package loader
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/stepahead-io/stepahead/transform"
 )
 
+// KindChecksum is the kind of a sample whose bytes are wrong on every replica. The other kinds of bad samples are
+// those of transform: decode, truncated, unsupported and limit.
+const KindChecksum = "checksum"
+
 // BadSampleError names a sample whose content is bad: its checksum is wrong on every replica, or it
-// cannot be decoded. It stops the run under OnBadRaise, and is what Stats.Substitutions list.
+// cannot be decoded. It stops the run under OnBadRaise and when no substitute is good, and is what
+// Stats.Substitutions list.
 type BadSampleError struct {
 	Sample uint64 `json:"sample"`
-	Key    string `json:"key"`
+	Key    string `json:"key"` // "" when the index could not be read
 	Field  string `json:"field"`
-	Bin    string `json:"bin"`
+	Bin    string `json:"bin"` // the file's path in the store
 	Offset int64  `json:"offset"`
 	Length int64  `json:"length"`
+	// Kind is KindChecksum or one of transform's.
+	Kind   string `json:"kind"`
 	Reason string `json:"reason"`
 }
 
-func (e *BadSampleError) Error() string {
-	return fmt.Sprintf("sample %d (key %q), field %q, %s at offset %d, %d bytes: %s: repair the dataset, or use on_bad=\"substitute\"",
-		e.Sample, e.Key, e.Field, e.Bin, e.Offset, e.Length, e.Reason)
+func (e *BadSampleError) Error() string { return e.where() + ": " + e.Reason }
+
+// where names the part, for errors of every kind.
+func (e *BadSampleError) where() string {
+	return fmt.Sprintf("%s, field %q, %s at offset %d, %d bytes", named(e.Sample, e.Key), e.Field, e.Bin, e.Offset, e.Length)
+}
+
+func named(sample uint64, key string) string {
+	if key == "" {
+		return fmt.Sprintf("sample %d", sample)
+	}
+	return fmt.Sprintf("sample %d (key %q)", sample, key)
+}
+
+// fault says why the content of a part is bad.
+type fault struct{ kind, reason string }
+
+// faultOf is the fault that a *corruptError or a *transform.Error about the content states.
+func faultOf(err error) *fault {
+	var t *transform.Error
+	if errors.As(err, &t) {
+		return &fault{string(t.Kind), t.Error()}
+	}
+	return &fault{KindChecksum, err.Error()}
+}
+
+// part names the part of an entry.
+func (b *build) part(ctx context.Context, e *entry) *BadSampleError {
+	return &BadSampleError{
+		Sample: e.ref.Sample, Key: b.l.keyOf(ctx, e.ref.Sample), Field: b.l.media[e.field].name,
+		Bin: b.l.data.binName(e.part.Bin), Offset: e.part.Off, Length: e.part.Len,
+	}
+}
+
+// failed names the part at which the run stops for another reason than bad content.
+func (b *build) failed(ctx context.Context, e *entry, err error) error {
+	var t *transform.Error
+	if errors.As(err, &t) && t.Kind == transform.KindPlan {
+		return fmt.Errorf("%s: %w: the picture is not bad but the plan does not fit it, so on_bad does not apply: change the plan, or pack the dataset without this picture",
+			b.part(ctx, e).where(), err)
+	}
+	return fmt.Errorf("%s: %w", b.part(ctx, e).where(), err)
+}
+
+// keyOf returns a sample's key, "" if the index cannot be read: the sample is named by its number all the same.
+func (l *Loader) keyOf(ctx context.Context, sample uint64) string {
+	key, err := l.data.index.Key(ctx, sample)
+	if err != nil {
+		return ""
+	}
+	return key
+}
+
+// unnamed takes the item's name out of a worker's error: whoever reports the error names the part, once.
+func unnamed(err error, name string, sample uint64) error {
+	t, ok := err.(*transform.Error)
+	if !ok {
+		return err
+	}
+	detail := strings.TrimPrefix(t.Detail, name+": ")
+	detail = strings.TrimPrefix(detail, fmt.Sprintf("%s (sample %d): ", name, sample))
+	return &transform.Error{Kind: t.Kind, Op: strings.TrimSuffix(t.Op, " "+name), Detail: detail}
+}
+
+// maxNamed bounds the bad samples that the log names.
+const maxNamed = 4096
+
+// namedOnce remembers which bad samples the log has named. The zero value is ready. Safe for concurrent use.
+type namedOnce struct {
+	mu      sync.Mutex
+	samples map[uint64]bool
+}
+
+// add tells whether a sample is to be named now, and whether it is the last one that is.
+func (n *namedOnce) add(sample uint64) (name, last bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.samples[sample] || len(n.samples) == maxNamed {
+		return false, false
+	}
+	if n.samples == nil {
+		n.samples = map[uint64]bool{}
+	}
+	n.samples[sample] = true
+	return true, len(n.samples) == maxNamed
 }

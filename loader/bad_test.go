@@ -2,13 +2,18 @@ package loader
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/sampler"
@@ -92,7 +97,10 @@ func TestOnBadRaise(t *testing.T) {
 		if !errors.As(err, &bad) {
 			t.Fatalf("got %v", err)
 		}
-		want := BadSampleError{Sample: 5, Key: "photos/00005.jpg", Field: "image", Bin: "/data/bin-000.bin", Offset: k.offs[5], Length: int64(len(k.parts[5])), Reason: bad.Reason}
+		want := BadSampleError{Sample: 5, Key: "photos/00005.jpg", Field: "image", Bin: "/data/bin-000.bin", Offset: k.offs[5], Length: int64(len(k.parts[5])), Kind: KindChecksum, Reason: bad.Reason}
+		if !strings.HasSuffix(err.Error(), `: repair the dataset, or use on_bad="substitute"`) {
+			t.Fatalf("no advice in %v", err)
+		}
 		if *bad != want || !strings.Contains(bad.Reason, "checksum is wrong on every replica (2 read)") {
 			t.Fatalf("got %+v, want %+v", *bad, want)
 		}
@@ -138,8 +146,107 @@ func TestEverythingBadIsAnError(t *testing.T) {
 	}
 	k := newKit(t, 16, 16, nil, all...)
 	l := mustOpen(t, k.options(t))
-	if _, err := l.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "samples in a row are bad") {
+	_, err := l.Next(t.Context())
+	var bad *BadSampleError
+	if !errors.As(err, &bad) || bad.Kind != string(transform.KindDecode) {
 		t.Fatalf("got %v", err)
+	}
+	for _, text := range []string{"16 samples in a row are bad", "and 8 more", ": repair the dataset"} {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("no %q in %v", text, err)
+		}
+	}
+	if strings.Contains(err.Error(), "on_bad") {
+		t.Errorf("advises what is set already: %v", err)
+	}
+	key := fmt.Sprintf("photos/%05d.jpg", l.sampler.Rank(0, 0, 1, nil)[0].Sample)
+	if !strings.Contains(err.Error(), key) {
+		t.Errorf("the planned sample %q is not named in %v", key, err)
+	}
+}
+
+// The log names every bad sample once, with what came in its place; the statistics count each time.
+func TestBadSamplesAreLoggedOnce(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	k := badKit(t)
+	o := k.options(t)
+	o.Log = zap.New(core)
+	l := mustOpen(t, o)
+	epoch(t, l)
+	epoch(t, l)
+	s := l.Stats()
+	if s.Substituted != 4 || len(logs.All()) != 2 {
+		t.Fatalf("%d replaced, log %v", s.Substituted, logs.All())
+	}
+	for _, entry := range logs.All() {
+		text := fmt.Sprint(entry.Message, entry.ContextMap())
+		for _, want := range []string{"replaced by sample", "(key \"photos/", "/data/bin-000.bin"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in %s", want, text)
+			}
+		}
+		if strings.Contains(text, "on_bad") {
+			t.Errorf("advises what is set already: %s", text)
+		}
+	}
+}
+
+func TestNamedOnceIsBounded(t *testing.T) {
+	var n namedOnce
+	for i := range uint64(2 * maxNamed) {
+		name, last := n.add(i)
+		if name != (i < maxNamed) || last != (i == maxNamed-1) {
+			t.Fatalf("sample %d: %v, %v", i, name, last)
+		}
+		if again, _ := n.add(i); again {
+			t.Fatalf("sample %d is named twice", i)
+		}
+	}
+}
+
+// Keys of the statistics are lower-case all through, and the substitute is named as the bad sample is.
+func TestSubstitutionsAsJSON(t *testing.T) {
+	l := mustOpen(t, badKit(t).options(t))
+	epoch(t, l)
+	sub := l.Stats().Substitutions[0]
+	if want := fmt.Sprintf("photos/%05d.jpg", sub.Substitute.Sample); sub.Substitute.Key != want {
+		t.Errorf("key %q, want %q", sub.Substitute.Key, want)
+	}
+	text, err := json.Marshal(sub)
+	must(t, err)
+	want := fmt.Sprintf(`"substitute":{"source":0,"epoch":0,"sample":%d,"position":%d,"key":%q}`, sub.Substitute.Sample, sub.Position, sub.Substitute.Key)
+	if upper := regexp.MustCompile(`"[^"]*[A-Z][^"]*":`).FindString(string(text)); upper != "" || !strings.Contains(string(text), want) {
+		t.Errorf("got %s, want %s", text, want)
+	}
+}
+
+// A picture that the plan does not fit is not bad: it stops the run under either policy, is named once and with its
+// key, and the error says what to do. So does a crash.
+func TestWhatIsNotBadIsNamedOnce(t *testing.T) {
+	for kind, texts := range map[byte][]string{
+		kindSmall: {"transform ops[1] RandomCrop: plan: size:", "on_bad does not apply", "pack the dataset without this picture"},
+		kindCrash: {"transform worker: crash: died"},
+	} {
+		for _, policy := range []string{sampler.OnBadSubstitute, sampler.OnBadRaise} {
+			k := newKit(t, 16, 16, nil, with(3, kind))
+			o := k.options(t)
+			o.OnBad, o.Shuffle = policy, sampler.ShuffleNone
+			_, err := mustOpen(t, o).Next(t.Context())
+			if err == nil {
+				t.Fatalf("kind %c: no error", kind)
+			}
+			texts := append(texts, fmt.Sprintf(`sample 3 (key "photos/00003.jpg"), field "image", /data/bin-000.bin at offset %d, %d bytes: `, k.offs[3], len(k.parts[3])))
+			for _, text := range texts {
+				if strings.Count(err.Error(), text) != 1 {
+					t.Errorf("kind %c, %s: not %q once in %v", kind, policy, text, err)
+				}
+			}
+			for _, text := range []string{"sample 3", "bin-000", "field"} {
+				if strings.Count(err.Error(), text) != 1 {
+					t.Errorf("kind %c, %s: %q is named more than once in %v", kind, policy, text, err)
+				}
+			}
+		}
 	}
 }
 
@@ -248,40 +355,5 @@ func TestIndexAndBinThatDoNotBelongTogether(t *testing.T) {
 	l = mustOpen(t, o)
 	if _, err := l.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "bin-00") {
 		t.Fatalf("swapped indexes: %v", err)
-	}
-}
-
-func TestShapesMustAgree(t *testing.T) {
-	sizes := func(i int) (uint32, uint32) {
-		if i == 3 {
-			return 8, 9
-		}
-		return 7, 9
-	}
-	loose := `{"op":"DecodeImage"},{"op":"RandomHorizontalFlip"}`
-	open := func(k *kit) *Loader {
-		o := k.options(t)
-		o.Plans["image"], o.Shuffle = plan(t, loose), sampler.ShuffleNone
-		return mustOpen(t, o)
-	}
-	l := open(newKit(t, 16, 16, sizes)) // the index tells
-	_, err := l.Next(t.Context())
-	var shape *ShapeError
-	if !errors.As(err, &shape) || shape.Sample != 3 || shape.Other != 0 || fmt.Sprint(shape.Shape, shape.OtherIs) != "[3 9 8] [3 9 7]" {
-		t.Fatalf("got %v", err)
-	}
-	if !strings.Contains(err.Error(), "CenterCrop") {
-		t.Fatalf("no advice in %v", err)
-	}
-	l = open(newKit(t, 16, 16, nil)) // nothing tells: the first is decoded
-	b, err := l.Next(t.Context())
-	must(t, err)
-	if fmt.Sprint(b.Fields[0].Shape) != "[8 3 9 7]" {
-		t.Fatalf("shape %v", b.Fields[0].Shape)
-	}
-	b.Release()
-	l = open(newKit(t, 16, 16, nil, with(3, kindShape)))
-	if _, err = l.Next(t.Context()); !errors.As(err, &shape) || shape.Sample != 3 {
-		t.Fatalf("only decoding tells: %v", err)
 	}
 }

@@ -37,8 +37,13 @@ type entry struct {
 	peer   *peer        // the agent that owns it
 	lead   time.Duration
 	cpu    time.Duration
-	bad    string // why its content is bad
+	bad    *fault               // why its content is bad, if it is
+	spec   transform.TensorSpec // of half as it was decoded; unset until then
+	done   bool                 // it is in the batch
 }
+
+// decoded tells whether spec is known because the sample was decoded.
+func (e *entry) decoded() bool { return len(e.spec.Shape) > 0 }
 
 // build makes one step of one rank. It is used once.
 type build struct {
@@ -94,7 +99,7 @@ func (b *build) make(ctx context.Context) (*Batch, error) {
 	if err := b.obtain(ctx, b.assign(ctx)); err != nil {
 		return nil, err
 	}
-	if err := b.replaceBad(ctx); err != nil {
+	if err := b.complete(ctx); err != nil {
 		return nil, err
 	}
 	if err := b.scalars(ctx); err != nil {
@@ -125,10 +130,10 @@ func (b *build) lookUpSlot(ctx context.Context, slot int) error {
 			return fmt.Errorf("look up sample %d: %w", ref.Sample, err)
 		}
 		if part.Len < 0 || part.Len > b.l.maxPart {
-			return fmt.Errorf("sample %d, field %q: %d bytes in bin %d at offset %d: at most %d are read",
-				ref.Sample, b.l.media[e.field].name, part.Len, part.Bin, part.Off, b.l.maxPart)
+			return fmt.Errorf("sample %d, field %q: %d bytes in %s at offset %d: at most %d are read",
+				ref.Sample, b.l.media[e.field].name, part.Len, b.l.data.binName(part.Bin), part.Off, b.l.maxPart)
 		}
-		e.ref, e.part, e.bad = ref, part, ""
+		e.ref, e.part, e.bad, e.spec, e.done = ref, part, nil, transform.TensorSpec{}, false
 		if b.l.media[e.field].name == b.l.anchor {
 			b.anchors[slot] = part
 		}
@@ -152,40 +157,6 @@ func (b *build) slot(slot int) []*entry {
 func (b *build) key(ref sampler.SampleRef) transform.Key {
 	spec := &b.l.spec
 	return transform.Key{Seed: spec.Seed, Source: spec.Sources[ref.Source].Name, Epoch: ref.Epoch, Sample: ref.Sample}
-}
-
-// shapes finds the one shape of every media field, without decoding where the plan or the index tells.
-func (b *build) shapes(ctx context.Context) error {
-	for f, field := range b.l.media {
-		var first *entry
-		for slot := range b.refs {
-			e := b.slot(slot)[f]
-			spec, known, err := field.half(e.part, b.key(e.ref))
-			if err != nil {
-				return fmt.Errorf("sample %d, field %q: %w", e.ref.Sample, field.name, err)
-			}
-			if !known {
-				continue
-			}
-			if first == nil {
-				first, b.specs[f] = e, spec
-			}
-			if !spec.Equal(b.specs[f]) {
-				return b.shapeError(e, spec, first, b.specs[f])
-			}
-		}
-		if first == nil {
-			if err := b.learn(ctx, f); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (b *build) shapeError(e *entry, spec transform.TensorSpec, other *entry, is transform.TensorSpec) error {
-	return &ShapeError{Field: b.l.media[e.field].name, Sample: e.ref.Sample, Shape: sampleShape(spec.Shape),
-		Other: other.ref.Sample, OtherIs: sampleShape(is.Shape)}
 }
 
 // allocate maps the batch and gives every entry its place in it.
@@ -302,13 +273,14 @@ func (b *build) distrust(ctx context.Context) error {
 	return b.tasks.wait()
 }
 
-// free gives the memory of a build that failed back.
+// free gives the memory of a build back that failed or is laid out anew.
 func (b *build) free() {
 	for _, s := range []*slab{b.out, b.scratch} {
 		if s != nil {
 			b.l.slabs.put(s)
 		}
 	}
+	b.out, b.scratch = nil, nil
 }
 
 // finish hashes what is recorded and hands the batch over.

@@ -43,6 +43,9 @@ func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*da
 
 func (d *dataset) name(base string) string { return path.Join(d.dir, base) }
 
+// binName is the path of a bin's data in the store.
+func (d *dataset) binName(bin int) string { return d.name(d.manifest.Bins[bin].DataName()) }
+
 // localIndex gives the index of a bin as a local file whose digest is the manifest's.
 func (d *dataset) localIndex(ctx context.Context, bin int) (string, error) {
 	b := d.manifest.Bins[bin]

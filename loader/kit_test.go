@@ -197,7 +197,8 @@ const (
 	kindBad   = 'b' // a decode error, always
 	kindCrash = 'c' // the worker dies, always
 	kindOnce  = 'o' // the worker dies the first time
-	kindShape = 's' // other pixels than the index says
+	kindShape = 's' // 8x9 pixels rather than 7x9
+	kindSmall = 't' // too small for the plan
 )
 
 // fakePool stands in for the worker processes: pixels are a hash of the part, the plan and the key.
@@ -248,7 +249,7 @@ func (p *fakePool) run(ctx context.Context, job worker.Job, in worker.Part, out 
 	}
 	n := int(spec.Bytes())
 	if n > len(out) {
-		return worker.Result{}, &transform.Error{Kind: transform.KindLimit, Op: "output"}
+		return worker.Result{}, &worker.ShortBufferError{Need: int64(n)}
 	}
 	fakePixels(job, in.Data, out[:n])
 	return worker.Result{Spec: spec, Bytes: n, CRC: binfmt.CRC32C(0, out[:n])}, nil
@@ -259,9 +260,11 @@ func (p *fakePool) fate(sample uint64, in worker.Part) error {
 	defer p.mu.Unlock()
 	switch in.Data[0] {
 	case kindBad:
-		return &transform.Error{Kind: transform.KindDecode, Op: "DecodeImage", Detail: "broken on purpose"}
+		return &transform.Error{Kind: transform.KindDecode, Op: "DecodeImage", Detail: in.Name + ": broken on purpose"} // as the pool names it
 	case kindCrash:
-		return &transform.Error{Kind: transform.KindCrash, Op: "worker"}
+		return &transform.Error{Kind: transform.KindCrash, Op: "worker", Detail: fmt.Sprintf("%s (sample %d): died", in.Name, sample)}
+	case kindSmall:
+		return &transform.Error{Kind: transform.KindPlan, Op: "ops[1] RandomCrop", Detail: in.Name + ": size: larger than this picture; use pad_if_needed"}
 	case kindOnce:
 		if p.died == nil {
 			p.died = map[uint64]bool{}

@@ -85,6 +85,7 @@ type Loader struct {
 	mu     sync.Mutex
 	stats  Stats
 	ledger hints.Ledger
+	named  namedOnce // bad samples
 }
 
 // Open opens the dataset and starts what works ahead. ctx bounds the opening only; the Loader owns

@@ -3,10 +3,7 @@ package loader
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-
-	"github.com/stepahead-io/stepahead/transform"
 )
 
 // groupBytes bounds the encoded parts that are read, and transformed, together. One that is larger is alone.
@@ -49,7 +46,7 @@ func (b *build) local(ctx context.Context, entries []*entry) error {
 	for i, e := range entries {
 		e.source = fromStore
 		if p := pieces[i]; p.err != nil {
-			e.bad = p.err.Error()
+			e.bad = faultOf(p.err)
 			b.drop(p.buf)
 			continue
 		}
@@ -114,14 +111,3 @@ func (l *Loader) takesRoom(n int) int64 { return min(int64(n), roomFor(l.o.Worke
 // roomFor is how many bytes may be read ahead of the workers: enough that reading hides behind transforming, in a
 // store that takes as long for a read as a worker for two groups.
 func roomFor(workers int) int64 { return int64(workers) * 2 * groupBytes }
-
-// wrongShape explains a sample whose pixels are not of the batch's shape.
-func (b *build) wrongShape(e *entry, spec transform.TensorSpec) error {
-	for _, o := range b.entries {
-		if o.field == e.field && o.slot != e.slot {
-			return b.shapeError(e, spec, o, b.specs[e.field])
-		}
-	}
-	return fmt.Errorf("sample %d, field %q: gives %v, its index says %v: index the dataset again",
-		e.ref.Sample, b.l.media[e.field].name, sampleShape(spec.Shape), sampleShape(b.specs[e.field].Shape))
-}

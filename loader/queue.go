@@ -110,17 +110,20 @@ func (b *build) conclude(ctx context.Context, j job, first worker.Outcome) error
 	defer b.forget(j)
 	e := j.e
 	spec, bad, err := b.transform(ctx, e, j.raw, e.half, &first)
-	if bad != nil && bad.Kind == transform.KindLimit && !b.l.media[e.field].isFixed {
+	var short *worker.ShortBufferError
+	if larger := errors.As(err, &short) || bad != nil && bad.Kind == transform.KindLimit; larger && !b.l.media[e.field].isFixed {
 		spec, bad, err = b.measure(ctx, e, j.raw) // larger than its place, perhaps, and not bad at all
 	}
 	switch {
 	case err != nil:
 		return err
 	case bad != nil:
-		e.bad = bad.Error()
+		e.bad = faultOf(bad)
 		return nil
-	case !spec.Equal(b.specs[e.field]):
-		return b.wrongShape(e, spec)
+	}
+	e.spec = spec
+	if fits, err := b.fits(e); !fits {
+		return err
 	}
 	return b.settle(e)
 }
@@ -136,16 +139,18 @@ func (b *build) forget(j job) {
 
 // settle does what remains after the agent's half of the plan.
 func (b *build) settle(e *entry) error {
+	e.done = true
 	return b.l.media[e.field].finish(e.dst, e.half, b.specs[e.field], b.key(e.ref), &b.l.buf)
 }
 
 // transform runs the agent's half of the plan here, into out; first, if not nil, is what came of it already. bad says
 // why the content is bad: it failed twice. What has nothing to do with the content is tried again and then an error.
 func (b *build) transform(ctx context.Context, e *entry, raw, out []byte, first *worker.Outcome) (spec transform.TensorSpec, bad *transform.Error, err error) {
+	item := b.item(e, raw, out)
 	run := func() error {
 		if first == nil {
 			var one [1]worker.Outcome
-			if err := b.runAlone(ctx, b.item(e, raw, out), one[:]); err != nil {
+			if err := b.runAlone(ctx, item, one[:]); err != nil {
 				return err
 			}
 			first = &one[0]
@@ -153,7 +158,7 @@ func (b *build) transform(ctx context.Context, e *entry, raw, out []byte, first 
 		o := first
 		first = nil
 		spec = o.Result.Spec
-		return o.Err
+		return unnamed(o.Err, item.In.Name, e.ref.Sample)
 	}
 	err = again(ctx, run)
 	if errors.As(err, &bad) && bad.Content() {
@@ -163,8 +168,7 @@ func (b *build) transform(ctx context.Context, e *entry, raw, out []byte, first 
 		return spec, bad, nil
 	}
 	if err != nil {
-		return spec, nil, fmt.Errorf("sample %d, field %q, %s at offset %d: %w", e.ref.Sample, b.l.media[e.field].name,
-			b.l.data.manifest.Bins[e.part.Bin].DataName(), e.part.Off, err)
+		return spec, nil, b.failed(ctx, e, err)
 	}
 	return spec, nil, nil
 }
@@ -178,44 +182,4 @@ func (b *build) runAlone(ctx context.Context, item worker.Item, outcome []worker
 	defer b.clock.enter(waitTransform)()
 	b.l.runner.RunBatch(ctx, []worker.Item{item}, outcome)
 	return nil
-}
-
-// maxLearn bounds one sample whose size neither plan nor index tells.
-const maxLearn = 256 << 20
-
-// measure transforms a sample whose output size is not known, to learn it; the pixels are lost.
-func (b *build) measure(ctx context.Context, e *entry, raw []byte) (transform.TensorSpec, *transform.Error, error) {
-	once := &slabs{} // keeps nothing
-	room, err := once.get(maxLearn)
-	if err != nil {
-		return transform.TensorSpec{}, nil, err
-	}
-	defer once.put(room)
-	return b.transform(ctx, e, raw, room.mem[:maxLearn], nil)
-}
-
-// learn finds the shape of media field f by decoding the first sample that can be decoded.
-func (b *build) learn(ctx context.Context, f int) error {
-	var last error
-	for slot := range b.refs {
-		e := b.slot(slot)[f]
-		pieces, err := b.read(ctx, []*entry{e})
-		if err != nil {
-			return err
-		}
-		if last = pieces[0].err; last == nil {
-			var bad *transform.Error
-			if b.specs[f], bad, err = b.measure(ctx, e, pieces[0].buf); err != nil {
-				return err
-			}
-			if bad != nil {
-				last = bad
-			}
-		}
-		b.drop(pieces[0].buf)
-		if last == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("field %q: no sample of the batch can be decoded, the last because: %w", b.l.media[f].name, last)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/transform"
+	"github.com/stepahead-io/stepahead/transform/worker"
 )
 
 // piece is the stored bytes of one part, to be read into buf.
@@ -44,7 +45,7 @@ func (d *dataset) read(ctx context.Context, bin int, pieces []*piece) (failures 
 		return 0, err
 	}
 	defer d.bins.Release(h)
-	name := d.name(d.manifest.Bins[bin].DataName())
+	name := d.binName(bin)
 	ranges := make([]store.Range, len(pieces))
 	for i, p := range pieces {
 		ranges[i] = store.Range{Off: p.Off, Buf: p.buf}
@@ -177,6 +178,10 @@ func passing(err error) bool {
 	var t *transform.Error
 	if errors.As(err, &t) {
 		return t.Kind == transform.KindCrash || t.Kind == transform.KindDeadline || t.Kind == transform.KindIO
+	}
+	var short *worker.ShortBufferError
+	if errors.As(err, &short) {
+		return false
 	}
 	for _, fatal := range []error{binfmt.ErrMismatch, binfmt.ErrHeader, binfmt.ErrVersion, binfmt.ErrIndex, binfmt.ErrNoSample} {
 		if errors.Is(err, fatal) {

@@ -252,7 +252,7 @@ func (b *build) compare(ctx context.Context, e *entry) error {
 	own := b.l.buf.get(len(e.half))
 	defer b.l.buf.put(own)
 	if pieces[0].err != nil {
-		e.bad = pieces[0].err.Error()
+		e.bad = faultOf(pieces[0].err)
 		return nil
 	}
 	spec, bad, err := b.transform(ctx, e, raw, own, nil)
@@ -275,7 +275,7 @@ func (b *build) compare(ctx context.Context, e *entry) error {
 		copy(e.half, own)
 	}
 	if bad != nil {
-		e.bad = bad.Error()
+		e.bad = faultOf(bad)
 		return nil
 	}
 	return b.settle(e)

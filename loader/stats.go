@@ -91,10 +91,17 @@ type Stats struct {
 
 // Substitution is one bad sample that was replaced.
 type Substitution struct {
-	Step       int64             `json:"step"`
-	Position   int64             `json:"position"`
-	Bad        BadSampleError    `json:"bad"`
-	Substitute sampler.SampleRef `json:"substitute"`
+	Step       int64          `json:"step"`
+	Position   int64          `json:"position"`
+	Bad        BadSampleError `json:"bad"`
+	Substitute Substitute     `json:"substitute"`
+}
+
+// Substitute is a sample that took a bad one's place. It may have been bad too: then the place has another
+// Substitution.
+type Substitute struct {
+	sampler.SampleRef
+	Key string `json:"key"`
 }
 
 // recentSteps and recentSubstitutions bound what Stats remembers.

@@ -1,6 +1,7 @@
 package pybind
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,7 +55,16 @@ func encode(err error) error {
 		// Python cuts the text at the line breaks: the message, then what differs, one a line.
 		return &codedError{fmt.Sprintf("EIDENTITY: %v\n%s", err, strings.Join(mismatch.Diff, "\n"))}
 	}
-	return &codedError{fmt.Sprintf("%s: %v", codeOf(err), err)}
+	code := codeOf(err)
+	var bad *loader.BadSampleError
+	if code == "EBADSAMPLE" && errors.As(err, &bad) {
+		// The message on one line, then the sample's attributes as JSON, which has no line breaks either.
+		facts, err2 := json.Marshal(bad)
+		if err2 == nil {
+			return &codedError{fmt.Sprintf("%s: %s\n%s", code, strings.ReplaceAll(err.Error(), "\n", " "), facts)}
+		}
+	}
+	return &codedError{fmt.Sprintf("%s: %v", code, err)}
 }
 
 func codeOf(err error) string {

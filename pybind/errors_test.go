@@ -2,6 +2,7 @@ package pybind
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,6 +57,19 @@ func TestMismatchCarriesItsDiff(t *testing.T) {
 	got := encode(&sampler.MismatchError{Diff: []string{"seed: 1, state 2", "shuffle: full, state none"}}).Error()
 	if lines := strings.Split(got, "\n"); len(lines) != 3 || lines[1] != "seed: 1, state 2" || !strings.HasPrefix(got, "EIDENTITY: ") {
 		t.Errorf("%q: want the message and one line a difference", got)
+	}
+}
+
+func TestBadSampleCarriesItsAttributes(t *testing.T) {
+	bad := &loader.BadSampleError{Sample: 5, Key: "a\nb.jpg", Field: "image", Bin: "/d/bin-000.bin", Offset: 64, Length: 9, Kind: "decode", Reason: "one\ntwo"}
+	got := encode(fmt.Errorf("step 1: %w: repair the dataset", bad)).Error()
+	lines := strings.Split(got, "\n")
+	var back loader.BadSampleError
+	if len(lines) != 2 || !strings.HasPrefix(got, "EBADSAMPLE: step 1: sample 5") || !strings.HasSuffix(lines[0], "one two: repair the dataset") {
+		t.Fatalf("%q: want a line of text and one of JSON", got)
+	}
+	if err := json.Unmarshal([]byte(lines[1]), &back); err != nil || back != *bad {
+		t.Errorf("%q: %v, want %+v", lines[1], err, bad)
 	}
 }
 

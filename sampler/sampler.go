@@ -9,13 +9,13 @@ import (
 // A SampleRef is one place of a global batch and the sample that fills it.
 type SampleRef struct {
 	// Source is the index of the sample's source in Spec.Sources.
-	Source int32
+	Source int32 `json:"source"`
 	// Epoch counts the passes over the source, from 0.
-	Epoch uint64
+	Epoch uint64 `json:"epoch"`
 	// Sample is the id inside the source, from 0.
-	Sample uint64
+	Sample uint64 `json:"sample"`
 	// Position is the place in the global batch, from 0; it does not depend on the world size.
-	Position int64
+	Position int64 `json:"position"`
 }
 
 // A Sampler gives the order of a Spec. It holds nothing but the Spec and what is derived from it,

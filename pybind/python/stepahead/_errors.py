@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 
 class StepaheadError(Exception):
     """The parent of every exception that stepahead raises by itself."""
@@ -33,7 +35,37 @@ class IdentityError(StepaheadError):
 
 
 class BadSampleError(StepaheadError):
-    """A sample's content is bad and the loader was told `on_bad="raise"`."""
+    """A sample's content is bad and the loader was told `on_bad="raise"`, or its substitutes are bad too.
+
+    The attributes say which sample (the last one tried) and why; each is None where it is not known.
+    """
+
+    sample: int | None
+    """Its number in the dataset."""
+    key: str | None
+    """Its key in the dataset: as a rule, the name of the file it was packed from."""
+    field: str | None
+    """The media field."""
+    bin: str | None
+    """The path in the store of the file that holds it."""
+    offset: int | None
+    """Where it begins in `bin`."""
+    kind: str | None
+    """"checksum", "decode", "truncated", "unsupported" or "limit"."""
+    reason: str | None
+    """What is wrong, in words."""
+
+    def __init__(self, message: str) -> None:
+        text, _, facts = message.partition("\n")
+        super().__init__(text)
+        known = json.loads(facts) if facts else {}
+        self.sample = known.get("sample")
+        self.key = known.get("key") or None
+        self.field = known.get("field")
+        self.bin = known.get("bin")
+        self.offset = known.get("offset")
+        self.kind = known.get("kind")
+        self.reason = known.get("reason")
 
 
 class WorkerError(StepaheadError):

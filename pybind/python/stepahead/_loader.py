@@ -79,7 +79,8 @@ class DataLoader:
             agreed through torch.distributed.
         fields: the fields to deliver. Default: all.
         on_bad: "substitute" replaces a sample whose content is bad by one that every rank and every
-            restart replaces it by; "raise" stops with BadSampleError.
+            restart replaces it by; "raise" stops with BadSampleError. A picture that is too small for the
+            plan is not bad and stops with PlanError.
         layout: "channels_last" (a view) or "contiguous" (a copy).
         output: "torch" or "numpy". Default: torch where it is installed.
         prefetch: steps built ahead; 0 means the default. Bounds memory, never changes what comes.
@@ -101,7 +102,8 @@ class DataLoader:
 
     Raises:
         OptionError, PlanError: an argument cannot work. DatasetError, StoreError: the dataset cannot be
-        read. WorkerError: no worker program. While iterating: BadSampleError, StoreError, WorkerError.
+        read. WorkerError: no worker program. While iterating: BadSampleError, PlanError, StoreError,
+        WorkerError.
 
     Example:
         >>> loader = DataLoader("photos", batch_size=32, transform=plan)  # doctest: +SKIP

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import pathlib
+import pickle
 import shutil
 
 import numpy as np
@@ -142,6 +143,47 @@ def test_codes_become_classes() -> None:
         assert type(from_native(RuntimeError(f"{code}: text: more"))) is cls
         assert str(from_native(RuntimeError(f"{code}: text: more"))) == "text: more"
     assert type(from_native(RuntimeError("panic: index out of range"))) is InternalError
+
+
+def damage(dataset: pathlib.Path, target: pathlib.Path) -> None:
+    """A copy with one wrong byte in the middle of its first bin."""
+    shutil.copytree(dataset, target)
+    path = min(target.glob("*.bin"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+
+def test_bad_sample_has_attributes(dataset: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    damage(dataset, tmp_path / "photos")
+    with open_loader(tmp_path / "photos", on_bad="raise") as loader, pytest.raises(stepahead.BadSampleError) as caught:
+        for _ in loader:
+            pass
+    error = caught.value
+    assert error.sample is not None
+    assert error.key is not None
+    assert error.key.endswith(".jpg")
+    assert (error.field, error.kind) == ("image", "checksum")
+    assert error.bin is not None
+    assert error.bin.endswith(".bin")
+    assert error.offset is not None
+    assert f"sample {error.sample} (key" in str(error)
+    assert "\n" not in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.key, again.kind) == (str(error), error.key, error.kind)
+    assert stepahead.BadSampleError("text").key is None
+
+
+def test_substitutions_are_listed(dataset: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    damage(dataset, tmp_path / "photos")
+    with open_loader(tmp_path / "photos", last="pad") as loader:
+        for _ in loader:
+            pass
+        listed = loader.stats()["substitutions"]
+    assert listed
+    assert set(listed[0]["substitute"]) == {"source", "epoch", "sample", "position", "key"}
+    assert listed[0]["substitute"]["key"].endswith(".jpg")
+    assert listed[0]["bad"]["kind"] == "checksum"
 
 
 def test_stub_is_what_was_built() -> None:
