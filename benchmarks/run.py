@@ -37,16 +37,27 @@ class Row:
     met: bool
 
 
+WRONG = 3
+"""Exit code of a benchmark that made something else than it should have, so that no figure counts."""
+
+
 def output(*command: str | pathlib.Path) -> str:
-    """What a benchmark prints. A bar that it misses (exit code 1) is not a failure here."""
+    """What a benchmark prints. A bar that it misses (exit code 1) is not a failure here; wrong results end the run."""
     result = subprocess.run(list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if result.returncode == WRONG:
+        print(f"{' '.join(map(str, command))}: wrong results, see above; nothing was measured", file=sys.stderr)
+        raise SystemExit(WRONG)
     if result.returncode not in (0, 1):
         raise RuntimeError(f"{' '.join(map(str, command))}: exit code {result.returncode}")
     return result.stdout
 
 
 def python(module: str, *arguments: str) -> Any:
-    return json.loads(output(sys.executable, "-m", module, "--json", *arguments))
+    text = output(sys.executable, "-m", module, "--json", *arguments)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise RuntimeError(f"{module} ended without a result; what it said is above") from None
 
 
 def at_most(name: str, bar: float, quartiles: list[float], unit: str, peer: str = "", also: bool = True) -> Row:
@@ -125,8 +136,7 @@ def hints() -> Iterator[Row]:
 
 def images() -> Iterator[Row]:
     for row in python("benchmarks.images")["rows"]:
-        low, median, high = row["quartiles"]
-        yield Row(row["row"], row["bar"], median, (low, high), row["unit"], row["peer"], row["met"])
+        yield Row(**row)
 
 
 def loader() -> Iterator[Row]:

@@ -10,7 +10,6 @@ import gc
 import itertools
 import json
 import pathlib
-import statistics
 import sys
 import tempfile
 import time
@@ -22,6 +21,7 @@ import torch
 from stepahead import transforms as T
 
 from benchmarks.dataset import pack
+from benchmarks.run import quartiles
 
 BATCH, CROP = 64, 224
 SHAPE = (BATCH, 3, CROP, CROP)
@@ -133,7 +133,7 @@ def measure(rounds: int) -> dict[str, Any]:
             return {
                 "bytes": crops.nbytes,
                 "without_copy": ours.without_copy,
-                "us": {k: quartiles(v) for k, v in taken.items()},
+                "us": {k: [round(q, 1) for q in quartiles(v)] for k, v in taken.items()},
             }
 
 
@@ -149,10 +149,6 @@ def interleave(ways: dict[str, Callable[[], list[float]]], rounds: int) -> dict[
             if i > 0:
                 taken[name] += values
     return taken
-
-
-def quartiles(values: list[float]) -> list[float]:
-    return [round(q, 1) for q in statistics.quantiles(values, n=4, method="inclusive")]
 
 
 def main() -> int:

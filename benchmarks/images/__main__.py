@@ -15,7 +15,8 @@ from typing import Any
 
 from benchmarks import photos
 from benchmarks.images import pixels
-from benchmarks.images.contest import Contest, compile_all, quartiles
+from benchmarks.images.contest import Contest, compile_all
+from benchmarks.run import WRONG, Row, quartiles, show
 
 # How many files of a set one competitor does before the next one's turn. DALI wants multiples of 16.
 CHUNK = {"inet": 160, "large": 16, "png": 16, "webp": 32, "webp-lossless": 16}
@@ -24,18 +25,6 @@ OURS, BATCH, SSE, SCALED = "stepahead", "stepahead, 16 a call", "stepahead, SSE4
 REGION, REGION_SSE = "C, region only", "C, region only, SSE2"
 TORCHVISION, TORCHVISION_SSE = "torchvision", "torchvision, no AVX"
 DALI, SIMPLEJPEG_SCALED = "DALI", "simplejpeg, scaled"
-
-
-@dataclass
-class Row:
-    """A bar, and the quartiles of the rounds' ratios against it."""
-
-    row: str
-    bar: str
-    quartiles: tuple[float, float, float]
-    peer: str
-    met: bool
-    unit: str = "x"
 
 
 @dataclass
@@ -66,16 +55,16 @@ class Result:
         peers: Sequence[str],
         holds: Callable[[float], bool],
         ratio: Callable[[float, float], float],
-        worst: Callable[..., tuple[float, float, float]],
+        worst: Callable[..., list[float]],
     ) -> Row:
         have = [peer for peer in peers if peer in self.times]
         absent = [f"NOT MEASURED: {name}" for name in (ours, *peers) if name not in self.times]
         peer = ", ".join([*map(self.median, have), *absent])
         if ours not in self.times or not have:
-            return Row(row, bar, (math.nan,) * 3, peer, False)
+            return Row(row, bar, math.nan, None, "x", peer, False)
         pairs = [zip(self.times[ours], self.times[name], strict=True) for name in have]
-        found = worst((quartiles([ratio(a, b) for a, b in pair]) for pair in pairs), key=lambda q: q[1])
-        return Row(row, bar, found, f"{self.median(ours)}; {peer}", holds(found[1]))
+        low, median, high = worst((quartiles([ratio(a, b) for a, b in pair]) for pair in pairs), key=lambda q: q[1])
+        return Row(row, bar, median, (low, high), "x", f"{self.median(ours)}; {peer}", holds(median))
 
 
 def crops(name: str, rounds: int, files: int | None) -> Result:
@@ -118,7 +107,7 @@ def measured(contest: Contest, name: str, rounds: int, exact: set[str], shown: l
         for wrong in sorted(exact & distances.keys()):
             if distances[wrong].most > 0:
                 print(f"images: {wrong} differs from Pillow on {name}: {distances[wrong]}", file=sys.stderr)
-                raise SystemExit(2)
+                raise SystemExit(WRONG)
         return Result(name, contest.rounds(rounds, CHUNK[name]), contest.missing, distances)
     finally:
         contest.close()
@@ -167,7 +156,7 @@ def describe(result: Result) -> str:
     return "\n".join(lines + [f"  NOT MEASURED: {name}: {why}" for name, why in result.missing.items()])
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")
     parser.add_argument("only", nargs="*", help=f"sets to measure, of {', '.join(CHUNK)} (default: all)")
     parser.add_argument("--rounds", type=int, default=7, help="rounds that count (default 7)")
@@ -193,13 +182,10 @@ def main() -> None:
         }
     if args.json:
         print(json.dumps({"rows": [asdict(row) for row in rows], "sets": sets}))
-        return
-    for row in rows:
-        low, median, high = row.quartiles
-        print(
-            f"{'met   ' if row.met else 'MISSED'} {row.row}: {median:.3f} x ({low:.3f}-{high:.3f}), bar {row.bar}; {row.peer}"
-        )
+    else:
+        print("\n".join(map(show, rows)))
+    return 0 if all(row.met for row in rows) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

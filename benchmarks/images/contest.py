@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -165,11 +164,6 @@ class Contest:
     def close(self) -> None:
         for process in self.processes.values():
             process.close()
-
-
-def quartiles(values: list[float]) -> tuple[float, float, float]:
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
-    return low, median, high
 
 
 def compile_all() -> None:

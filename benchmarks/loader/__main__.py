@@ -81,7 +81,7 @@ def prepare(names: list[str]) -> dict[str, str]:
             one_run(name, 2)
         except (RuntimeError, ValueError) as error:
             missing[name] = str(error)
-            print(f"loader: MISSING {contestants.ALL[name].title}: {error}", file=sys.stderr, flush=True)
+            print(f"loader: NOT MEASURED: {contestants.ALL[name].title}: {error}", file=sys.stderr, flush=True)
     return missing
 
 
@@ -117,7 +117,7 @@ def compared(results: dict[str, list[Result]], missing: dict[str, str], key: str
         for name, of in results.items()
         if name != "stepahead"
     ]
-    return ", ".join(shown + [f"{contestants.ALL[name].title} MISSING ({why})" for name, why in missing.items()])
+    return ", ".join(shown + [f"NOT MEASURED: {contestants.ALL[name].title} ({why})" for name, why in missing.items()])
 
 
 def whole_loader(rounds: int, batches: int, names: list[str]) -> Iterator[run.Row]:
