@@ -193,12 +193,12 @@ def main() -> int:
     if unknown := set(args.only) - {"race", "agents"}:
         parser.error(f"no such experiment: {', '.join(sorted(unknown))}")
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
-    run.first_in_line()
     rows: list[run.Row] = []
-    if not args.only or "race" in args.only:
-        rows += whole_loader(args.rounds, args.batches, args.loaders)
-    if not args.only or "agents" in args.only:
-        rows += with_agents(args.rounds)
+    with run.first_in_line():
+        if not args.only or "race" in args.only:
+            rows += whole_loader(args.rounds, args.batches, args.loaders)
+        if not args.only or "agents" in args.only:
+            rows += with_agents(args.rounds)
     digests = {name: photos.digest(name) for name in ("inet", "large")}
     if args.json:
         print(json.dumps({"rows": [asdict(row) for row in rows], "photographs": digests}))
