@@ -12,7 +12,8 @@ import (
 )
 
 // maxShare is how many samples a worker gets at once, at most: a message to a worker and the wake-ups on both sides
-// cost about as much as copying a photograph, which is little beside eight of them.
+// cost about as much as copying a photograph, which is little beside eight of them. It is not above worker.MaxBatch, so
+// that a share is one message.
 const maxShare = 8
 
 // shareOf is how many of a step's parts a worker gets at once: at least two shares for each worker, so that they end a
