@@ -1,0 +1,5 @@
+package main
+
+// stack.c, beside this file, bounds the stacks of threads.
+
+import "C"
