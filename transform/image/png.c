@@ -101,13 +101,20 @@ static void blank(const png *g, uint8_t *pixels, size_t count) {
   for (; count > 0; count--, pixels += 3) memcpy(pixels, palette, 3);
 }
 
+/* within_limit compares with the memory limit what the library takes for two rows, one as it is stored and one with room for
+   every conversion, and what is taken here. It comes before the library takes its own. */
+static int within_limit(png *g, int passes) {
+  const size_t width = (size_t)g->head.header.width, stored = png_get_rowbytes(g->p, g->info);
+  const size_t widest = width * (png_get_bit_depth(g->p, g->info) == 16 ? 8 : 4), rows = passes > 1 ? (size_t)g->head.header.height : 1;
+  const size_t need = stored + widest + width * 3 * rows;
+  if (need <= (size_t)g->max_memory) return 0;
+  return sa_fail(&g->head.error, SA_LIMIT, "decoding needs %zu bytes at once, the memory limit is %lld", need, (long long)g->max_memory);
+}
+
 /* reserve takes memory for one row, or for all if the picture is interlaced and no pass has whole rows. */
 static int reserve(png *g, int passes, size_t row_bytes) {
   const size_t rows = passes > 1 ? (size_t)g->head.header.height : 1;
   uint8_t **to = passes > 1 ? &g->picture : &g->line;
-  if (passes > 1 && row_bytes * rows > (size_t)g->max_memory)
-    return sa_fail(&g->head.error, SA_LIMIT, "an interlaced picture needs %zu bytes a row at once, the memory limit is %lld", row_bytes,
-                   (long long)g->max_memory);
   *to = malloc(row_bytes * rows);
   if (!*to) return sa_no_memory(&g->head.error, row_bytes * rows);
   if (passes > 1 && g->fill) blank(g, *to, row_bytes / 3 * rows);
@@ -121,6 +128,7 @@ static int prepare(png *g) {
   if (setjmp(png_jmpbuf(g->p))) return -1;
   to_rgb(g);
   passes = png_set_interlace_handling(g->p);
+  if (within_limit(g, passes) < 0) return -1;
   png_read_update_info(g->p, g->info);
   if (png_get_rowbytes(g->p, g->info) != row_bytes) return sa_fail(&g->head.error, SA_UNSUPPORTED, "no conversion to 8-bit RGB");
   return reserve(g, passes, row_bytes) < 0 ? -1 : passes;

@@ -31,6 +31,7 @@ func bombs() []bomb {
 		{"PNG with a text of 200 MB", pngWith(chunk("zTXt", append([]byte("k\x00\x00"), zeros(200)...))), "", little},
 		{"PNG with a profile of 200 MB", pngWith(chunk("iCCP", append([]byte("k\x00\x00"), zeros(200)...))), "", little},
 		{"PNG with 100,000 texts", pngWith(bytes.Repeat(chunk("tEXt", []byte("k\x00v")), 100_000)), "", little},
+		{"PNG of 178,956,970 x 1, of 64 bits", append(append([]byte("\x89PNG\r\n\x1a\n"), chunk("IHDR", append(be32(178_956_970, 1), 16, 6, 0, 0, 0))...), chunk("IDAT", deflate(make([]byte, 1<<20)))...), "limit", little},
 		{"JPEG of 65500 x 65500", jpegOf(0xC0, 65500, 65500, scan(0, 63, 0)), "limit", little},
 		{"progressive JPEG of 65500 x 65500", jpegOf(0xC2, 65500, 65500, scan(0, 0, 0)), "limit", little},
 		{"progressive JPEG of 13000 x 13000 without pixels", jpegOf(0xC2, 13000, 13000, scan(0, 0, 0)), "end", 400 << 20},
