@@ -6,21 +6,26 @@ import (
 	"unicode"
 )
 
-// tailBytes is how much of a worker's standard error is kept: a stack trace's head would be nicer, but its
-// end is what a linker, a shell or a short message leaves.
-const tailBytes = 2 << 10
+// headBytes and tailBytes are how much of a worker's standard error is kept: a crash says first what it is, and a linker or a
+// shell says it last.
+const headBytes, tailBytes = 512, 1536
 
-// tail is a Writer that keeps the last tailBytes. It is safe for concurrent use.
+// tail is a Writer that keeps the first headBytes and the last tailBytes. It is safe for concurrent use.
 type tail struct {
-	mu   sync.Mutex
-	text []byte
+	mu         sync.Mutex
+	head, text []byte
+	left       bool // something between the two was left out
 }
 
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = append(t.text, b[max(0, len(b)-tailBytes):]...)
-	t.text = t.text[max(0, len(t.text)-tailBytes):]
+	n := min(len(b), headBytes-len(t.head))
+	t.head = append(t.head, b[:n]...)
+	t.text = append(t.text, b[n:]...)
+	if more := len(t.text) - tailBytes; more > 0 {
+		t.text, t.left = append(t.text[:0], t.text[more:]...), true
+	}
 	return len(b), nil
 }
 
@@ -28,7 +33,11 @@ func (t *tail) Write(b []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return printable(string(t.text))
+	between := ""
+	if t.left {
+		between = " ... "
+	}
+	return printable(string(t.head) + between + string(t.text))
 }
 
 // printable returns what a worker said on one line and without control characters: it may have been made to say
