@@ -74,7 +74,7 @@ func (o Options) enough(inForce []string, refused map[string]string) error {
 func (o Options) limits() protocol.Limits {
 	return protocol.Limits{
 		MaxPixels: o.MaxPixels, MaxInput: o.MaxInput, MaxOutput: o.MaxOutput,
-		MaxMemory: o.MemoryLimit - o.MaxInput - o.MaxOutput - reserve,
+		MaxMemory: o.MemoryLimit - o.reserve(),
 	}
 }
 

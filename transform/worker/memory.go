@@ -11,6 +11,10 @@ import (
 // that they find their pages warm, and little enough to forget in a pool of hundreds.
 const keepBytes = 8 << 20
 
+// keepPrivate is how much private address space a worker may have after a message. The Go runtime gives pages back, but not
+// addresses, and a picture would fail that needs them for its decoder.
+const keepPrivate = 1 << 30
+
 // memory is a piece of memory shared with one worker. Its size is sealed, so that the worker cannot
 // shorten it under the parent's mapping; pages cost memory only once they are touched.
 type memory struct {

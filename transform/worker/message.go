@@ -102,7 +102,8 @@ func spec(o protocol.Outcome) transform.TensorSpec {
 // collect copies the pixels of a plausible answer and sets the outcomes. cpu is what the message took.
 func (w *process) collect(tasks []task, req protocol.Request, reply protocol.Reply, cpu time.Duration) {
 	var in, used, touched int64
-	peak := w.peak.bytes()
+	peak, private := w.peak.bytes()
+	w.unfit = private > keepPrivate
 	for _, j := range req {
 		in += j.Input
 	}
@@ -112,8 +113,11 @@ func (w *process) collect(tasks []task, req protocol.Request, reply protocol.Rep
 		res := Result{CPU: share(cpu, req[i].Input, in, len(req)), PeakRSS: peak}
 		switch o.Status {
 		case protocol.Failed:
-			if o.Error.Kind == transform.KindPlan {
+			switch o.Error.Kind {
+			case transform.KindPlan:
 				w.sent.forget(req[i].Slot)
+			case transform.KindCrash:
+				w.unfit = true
 			}
 			*t.Outcome = Outcome{res, &transform.Error{
 				Kind: o.Error.Kind, Op: printable(o.Error.Op), Detail: t.In.Name + ": " + printable(o.Error.Detail),
@@ -125,6 +129,9 @@ func (w *process) collect(tasks []task, req protocol.Request, reply protocol.Rep
 			res.Spec, res.Bytes, res.CRC = spec(o), int(n), copySum(t.Out[:n], w.out.bytes[at:at+n])
 			*t.Outcome = Outcome{Result: res}
 			touched = max(touched, at+n)
+		}
+		if len(tasks) == 1 && o.Status != protocol.Done {
+			touched = int64(len(w.out.bytes)) // a picture that failed late has left its rows, wherever there was room
 		}
 	}
 	w.out.trim(touched)

@@ -30,8 +30,8 @@ type Options struct {
 	MaxOutput int64
 	// Deadline is the wall-clock time that a job may take before its worker is killed. Default 60 s.
 	Deadline time.Duration
-	// MemoryLimit bounds the address space of one worker, in bytes; it holds the input and the output too. Default:
-	// 2.75 GiB more than those, which makes 4 GiB.
+	// MemoryLimit bounds the address space of one worker, in bytes; it holds the program, the input, the output, pictures
+	// between two operators and the decoder. Default: what leaves 2 GiB to the decoder, which makes 6.7 GiB.
 	MemoryLimit int64
 	// RequireIsolation lists protections without which no worker may run, by their names in Stats.Isolation; see
 	// docs/worker.md. A worker that lacks one is a failed start, whose error says what is missing and why. Default: none,
@@ -46,9 +46,19 @@ type testKnobs struct {
 	args []string
 }
 
-// reserve is what a worker's address space needs beyond input, output and decoder: the program, its
-// runtime's reservations and thread stacks.
-const reserve = 768 << 20
+// program is the address space of a worker that has not seen a picture: its code, its runtime's reservations (1,260 MiB
+// measured on amd64) and thread stacks.
+const program = 1408 << 20
+
+// leastDecoder and usualDecoder are the memory of decoder and resampler that a worker must have, and has by default.
+const leastDecoder, usualDecoder = 64 << 20, 2 << 30
+
+// pictures is the address space for what the worker's Go side holds of one picture at the same time: as it is stored and
+// as it is turned, or a GIF's colours and their numbers; and before and after an operator.
+func (o Options) pictures() int64 { return 4 * 3 * o.MaxPixels }
+
+// reserve is what a worker's address space needs beyond the decoder.
+func (o Options) reserve() int64 { return o.MaxInput + o.MaxOutput + o.pictures() + program }
 
 // Validate reports every field that is out of range.
 func (o Options) Validate() error {
@@ -65,8 +75,8 @@ func (o Options) Validate() error {
 		}
 	}
 	d := o.withDefaults()
-	if need := d.MaxInput + d.MaxOutput + 2*reserve; len(errs) == 0 && d.MemoryLimit < need {
-		errs = append(errs, fmt.Errorf("worker.Options: MemoryLimit is %d: MaxInput, MaxOutput and the program itself need at least %d; raise it or lower them", d.MemoryLimit, need))
+	if need := d.reserve() + leastDecoder; len(errs) == 0 && d.MemoryLimit < need {
+		errs = append(errs, fmt.Errorf("worker.Options: MemoryLimit is %d: MaxInput, MaxOutput, MaxPixels and the program itself need at least %d; raise it or lower them", d.MemoryLimit, need))
 	}
 	return errors.Join(errs...)
 }
@@ -77,7 +87,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.MaxInput, 256<<20)
 	orDefault(&o.MaxOutput, 1<<30)
 	orDefault(&o.Deadline, 60*time.Second)
-	orDefault(&o.MemoryLimit, o.MaxInput+o.MaxOutput+2816<<20)
+	orDefault(&o.MemoryLimit, o.reserve()+usualDecoder)
 	return o
 }
 

@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// peak reads the most memory that a process has held. It looks from outside: what getrusage tells a process about itself
+// peak reads the most memory that a process has held, and its private address space. It looks from outside: what getrusage tells a process about itself
 // begins with the size of the process that started it.
 type peak struct {
-	status *os.File // nil: it cannot be read
-	last   int64
+	status        *os.File // nil: it cannot be read
+	most, private int64    // as last seen
 }
 
 // watchPeak opens the kernel's account of a process, which stays that process's when the number is given to another.
@@ -22,22 +22,25 @@ func watchPeak(pid int) *peak {
 	return &peak{status: f}
 }
 
-// bytes returns the peak so far.
-func (p *peak) bytes() int64 {
+// bytes returns the peak so far, and the private address space of now.
+func (p *peak) bytes() (most, private int64) {
 	if p.status == nil {
-		return 0
+		return 0, 0
 	}
 	var buf [4096]byte
 	n, _ := p.status.ReadAt(buf[:], 0)
-	_, line, found := bytes.Cut(buf[:n], []byte("\nVmHWM:"))
-	if !found {
-		return p.last // the process is gone
-	}
+	field(&p.most, buf[:n], "VmHWM")
+	field(&p.private, buf[:n], "VmData")
+	return p.most, p.private
+}
+
+// field sets to what an account says under a name; of a process that is gone it says nothing.
+func field(to *int64, account []byte, name string) {
+	_, line, _ := bytes.Cut(account, []byte("\n"+name+":"))
 	line, _, _ = bytes.Cut(line, []byte(" kB\n"))
 	if kib, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 10, 64); err == nil {
-		p.last = kib << 10
+		*to = kib << 10
 	}
-	return p.last
 }
 
 func (p *peak) close() {

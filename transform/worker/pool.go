@@ -22,7 +22,7 @@ const (
 	reasonCancel   = "cancel"   // its job's context ended
 	reasonProtocol = "protocol" // said something impossible
 	reasonStart    = "start"    // did not come up, or speaks another version
-	reasonRetired  = "retired"  // used its share of CPU time
+	reasonRetired  = "retired"  // used its share of CPU time, or a picture left it too large
 	reasonClosed   = "closed"   // the pool was closed
 )
 
@@ -115,7 +115,7 @@ func (p *Pool) takeIdle() *process {
 // release gives a worker and its place back; one that is not fit for another job is replaced on demand.
 func (p *Pool) release(w *process) {
 	defer func() { <-p.places }()
-	if w.killedFor() == "" && !w.gone() && w.spent() > workerLife {
+	if w.killedFor() == "" && !w.gone() && (w.unfit || w.spent() > workerLife) {
 		w.kill(reasonRetired)
 	}
 	if w.killedFor() != "" || w.gone() {

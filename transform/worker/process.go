@@ -28,6 +28,7 @@ type process struct {
 	buf    []byte
 	sent   planSlots
 	peak   *peak
+	unfit  bool // for another job: it holds memory that it does not need, or is at fault in a way of its own
 
 	mu     sync.Mutex
 	reason string        // why we killed it, "" if we did not
@@ -50,6 +51,7 @@ func spawn(path string, o Options) (*process, error) {
 		if err != nil {
 			p.kill(reasonStart)
 			<-p.dead
+			err = fmt.Errorf("%w; it ended: %s", err, p.obituary())
 		}
 	}
 	if err != nil {
