@@ -31,7 +31,7 @@ type Options struct {
 	// Deadline is the wall-clock time that a job may take before its worker is killed. Default 60 s.
 	Deadline time.Duration
 	// MemoryLimit bounds the address space of one worker, in bytes; it holds the program, the input, the output, pictures
-	// between two operators and the decoder. Default: what leaves 2 GiB to the decoder, which makes 6.7 GiB.
+	// between two operators and the decoder. Default: what leaves 2 GiB to the decoder, which makes 6.6 GiB.
 	MemoryLimit int64
 	// RequireIsolation lists protections without which no worker may run, by their names in Stats.Isolation; see
 	// docs/worker.md. A worker that lacks one is a failed start, whose error says what is missing and why. Default: none,
