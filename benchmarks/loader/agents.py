@@ -30,7 +30,7 @@ from benchmarks.loader import tree
 
 SIDE = 224
 # Batch, seconds of a step, steps measured. The pace leaves an agent on the same two cores time to be ahead.
-SETS = {"inet": (64, 0.2, 24), "large": (16, 0.6, 8)}
+SETS = {"inet": (64, 0.5, 12), "large": (16, 1.2, 6)}
 WARM_UP = 6  # steps
 
 
