@@ -78,6 +78,8 @@ def cost(name: str, source: pathlib.Path, other: int, layout: str, seed: int, ag
         source, batch_size=batch, transform=plan, seed=seed, layout=layout, agents=agents
     ) as loader:
         batches = forever(loader)
+        paced(batches, 2, seconds)
+        tree.line_up(os.getpid())
         paced(batches, WARM_UP, seconds)
         before, began = loader.stats(), tree.cpu(os.getpid(), other)
         paced(batches, steps, seconds)

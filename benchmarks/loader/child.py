@@ -30,6 +30,7 @@ def measure(contestant: contestants.Contestant, batches: int) -> dict[str, Any]:
     source = contestant.batches()
     check(next(source))
     first, cpu_first = time.perf_counter(), tree.cpu(pid)
+    tree.line_up(pid)
     for _ in range(WARM_UP):
         check(next(source))
     start, cpu_start = time.perf_counter(), tree.cpu(pid)

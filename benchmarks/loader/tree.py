@@ -52,6 +52,15 @@ def pss(root: int) -> float:
     return total / 1024
 
 
+def line_up(root: int) -> None:
+    """Give descendants the place in line that a process has: those in a session of their own are scheduled as another group."""
+    with contextlib.suppress(OSError):
+        nice = pathlib.Path(f"/proc/{root}/autogroup").read_text().rsplit(" ", 1)[1].strip()
+        for pid in processes(root)[1:]:
+            with contextlib.suppress(OSError):
+                pathlib.Path(f"/proc/{pid}/autogroup").write_text(nice)
+
+
 class Peak:
     """The largest PSS of a process tree."""
 
