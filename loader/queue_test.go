@@ -148,6 +148,7 @@ func TestSharesLeaveWorkForEveryWorker(t *testing.T) {
 	o.GlobalBatch = 32
 	l := mustOpen(t, o)
 	epoch(t, l)
+	must(t, l.Close()) // it reads ahead
 	for n := range pool.shares {
 		if n > 8 {
 			t.Fatalf("calls by items: %v", pool.shares)

@@ -15,8 +15,9 @@ var drawers = []string{"util", "utils", "common", "base", "core", "types", "help
 // rims are the packages that may read flags and the environment, and configure the log.
 var rims = []string{"cmd", "pybind", "internal/testdata", "internal/archtest", "examples", "benchmarks"}
 
-// cgoRooms are the packages that may use cgo; everything else is pure Go.
-var cgoRooms = []string{"transform/image", "transform/video", "transform/audio", "pybind"}
+// cgoRooms are the packages that may use cgo; everything else is pure Go. The worker program bounds the stacks of its
+// threads before the Go runtime starts, which only C can do.
+var cgoRooms = []string{"transform/image", "transform/video", "transform/audio", "cmd/stepahead-worker", "pybind"}
 
 // PackageComments finds packages without a package comment, or with more than one.
 func PackageComments(packages []Package) []string {
