@@ -2,9 +2,6 @@ package pixel
 
 import (
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -35,32 +32,5 @@ func TestGolden(t *testing.T) {
 // The same pixels where the compiler has a fused multiply-add: these tests' goldens, compiled for arm64 and run by an
 // emulator, and compiled for the third level of amd64.
 func TestGoldensOfOtherProcessors(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		env  []string
-		run  string
-		soak bool
-	}{
-		{"arm64", []string{"GOARCH=arm64"}, "qemu-aarch64-static", false},
-		{"amd64-v3", []string{"GOARCH=amd64", "GOAMD64=v3"}, "env", true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.soak {
-				testdata.Soak(t)
-			}
-			runner, err := exec.LookPath(c.run)
-			if err != nil {
-				testdata.Missing(t, "qemu-user-static to run programs for arm64: %v", err)
-			}
-			program := filepath.Join(t.TempDir(), "pixel.test")
-			build := exec.Command("go", "test", "-c", "-o", program, ".")
-			build.Env = append(append(os.Environ(), "CGO_ENABLED=0"), c.env...)
-			if out, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			if out, err := exec.Command(runner, program, "-test.run", "Golden$").CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
-	}
+	testdata.OnOtherProcessors(t, "Golden$")
 }
