@@ -74,12 +74,20 @@ class Clock:
         self.step_seconds = step_seconds
         self.path = path
         self.started = time.monotonic()
+        self.got_batch_at = self.training_cpu = 0.0
+
+    def got_batch(self) -> float:
+        """Returns the seconds waited for it. What this thread does from here to the step's end is training, not loading."""
+        self.got_batch_at = time.thread_time()
+        return time.monotonic() - self.started
 
     def end_step(self, **facts: float) -> None:
+        self.training_cpu += time.thread_time() - self.got_batch_at
+        other_cpu = time.process_time() - self.training_cpu
         time.sleep(max(0.0, self.started + self.step_seconds - time.monotonic()))
         now = time.monotonic()
         if self.path:
-            facts |= {"seconds": now - self.started, "process_cpu": time.process_time()}
+            facts |= {"seconds": now - self.started, "other_cpu": other_cpu}
             with open(self.path, "a") as log:
                 print(json.dumps(facts), file=log)
         self.started = now
@@ -144,7 +152,7 @@ def main() -> None:
         first = args.resume_step
     clock = Clock(args.step_seconds, per_rank(args.times))
     for step, batch in enumerate(batches(loader, args.from_memory), start=first):
-        waited = time.monotonic() - clock.started
+        waited = clock.got_batch()
         loss = train_step(model, optimizer, batch, device)
         stats = {} if args.from_memory else {"worker_cpu": loader.worker_cpu_seconds()}
         clock.end_step(step=step, loss=loss, load_seconds=waited, **stats)

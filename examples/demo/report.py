@@ -85,8 +85,12 @@ def _summed(counts: Any) -> Counter[str]:
 
 
 def loading_cpu(run: Run, from_memory: Run) -> float:
-    """Trainer-side CPU seconds a step for loading: the workers, and what the ranks need beyond training itself."""
-    return run.cpu_per_step("worker_cpu") + run.cpu_per_step("process_cpu") - from_memory.cpu_per_step("process_cpu")
+    """Trainer-side CPU seconds a step for loading, summed over the ranks.
+
+    These are the worker processes and all that the ranks' processes spend, less what the training thread spends
+    between two batches and what is spent beside it when batches come from memory (communication).
+    """
+    return run.cpu_per_step("worker_cpu") + run.cpu_per_step("other_cpu") - from_memory.cpu_per_step("other_cpu")
 
 
 def table(runs: list[Run], from_memory: Run) -> str:
