@@ -10,7 +10,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-.venv/bin/python}
-protos="agent/fetch/fetchpb/fetch.proto hints/hintspb/hints.proto"
+protos="agent/fetch/fetchpb/fetch.proto hints/hintspb/hints.proto
+$(ls store/hdfs/hproto/*.proto)"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
