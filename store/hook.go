@@ -61,6 +61,8 @@ type hooked struct {
 
 var (
 	_ Localizer     = (*hooked)(nil)
+	_ Prefetcher    = (*hooked)(nil)
+	_ ReadCounter   = (*hooked)(nil)
 	_ BlockSizer    = (*hooked)(nil)
 	_ Replicator    = (*hooked)(nil)
 	_ ReplicaReader = (*hookedFile)(nil)
@@ -148,6 +150,22 @@ func (h *hooked) LocalPath(name string) (string, bool) {
 		return l.LocalPath(name)
 	}
 	return "", false
+}
+
+// Prefetch has no hook: what is learned ahead is counted when it is used.
+func (h *hooked) Prefetch(ctx context.Context, names []string) error {
+	if p, ok := h.inner.(Prefetcher); ok {
+		return p.Prefetch(ctx, names)
+	}
+	return nil
+}
+
+// ReadStats are those of the inner store.
+func (h *hooked) ReadStats() ReadStats {
+	if c, ok := h.inner.(ReadCounter); ok {
+		return c.ReadStats()
+	}
+	return ReadStats{}
 }
 
 type hookedFile struct {

@@ -79,6 +79,9 @@ type Info struct {
 	// Owner is the user that the file or folder belongs to, as the store names users (dir: the numeric
 	// user id); "" where the store cannot tell.
 	Owner string
+	// Replicas is the number of replicas that the file is to have; 0 for folders, and where the store
+	// cannot tell.
+	Replicas int
 }
 
 // Replica says that a node holds the bytes [Off, Off+Len) of a file: one row for each pair of block
@@ -86,6 +89,10 @@ type Info struct {
 type Replica struct {
 	Node, Rack string
 	Off, Len   int64
+	// Addr is the node's address, host:port, for people; "" where nodes have none.
+	Addr string
+	// Storage is what the replica lies on, such as DISK or SSD; "" where the store cannot tell.
+	Storage string
 }
 
 // Writer writes one new file in order. It must not be used by several goroutines at once.

@@ -28,13 +28,14 @@ func (s *Store) Stat(ctx context.Context, name string) (store.Info, error) {
 	if err != nil {
 		return store.Info{}, failed(s.root, "Stat", name, err)
 	}
-	return describe(name, info), nil
+	return s.describe(name, info), nil
 }
 
-func describe(name string, info fs.FileInfo) store.Info {
+func (s *Store) describe(name string, info fs.FileInfo) store.Info {
 	d := store.Info{Name: name, Dir: info.IsDir(), ModTime: info.ModTime(), Owner: owner(info)}
 	if !d.Dir {
 		d.Size, d.Identity = info.Size(), identity(info)
+		d.Replicas, _ = s.factor(name) // 0 where the file's own factor cannot be read: Locate says why
 	}
 	return d
 }
@@ -91,7 +92,7 @@ func (s *Store) entry(folder *os.Root, name string) (store.Info, bool) {
 		}
 	}
 	if info.IsDir() || info.Mode().IsRegular() {
-		return describe(name, info), true
+		return s.describe(name, info), true
 	}
 	return store.Info{Name: name, ModTime: info.ModTime()}, true
 }

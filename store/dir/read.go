@@ -262,7 +262,7 @@ func (f *file) sameVersion() error {
 		return err
 	}
 	if now := identity(info); now != f.id {
-		return fmt.Errorf("%w: it was %s and is %s: open it again", store.ErrIdentity, f.id, now)
+		return &store.IdentityError{Name: f.name, Pinned: f.id, Now: now}
 	}
 	return nil
 }

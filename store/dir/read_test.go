@@ -175,6 +175,13 @@ func TestChangedInPlace(t *testing.T) {
 			if store.ClassOf(err) != store.IdentityChanged {
 				t.Fatalf("%v has class %s, want identity-changed", err, store.ClassOf(err))
 			}
+			now, statErr := s.Stat(t.Context(), "/f")
+			must(t, statErr)
+			for _, id := range []store.Identity{f.Identity(), now.Identity} {
+				if !strings.Contains(err.Error(), string(id)) {
+					t.Errorf("%v does not name %s", err, id)
+				}
+			}
 			if f.Size() != 100_000 {
 				t.Errorf("the pinned size is now %d", f.Size())
 			}

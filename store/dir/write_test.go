@@ -188,6 +188,11 @@ func TestReplicationFollowsTheFile(t *testing.T) {
 	if n := count("/a"); n != 6 {
 		t.Errorf("1000 replicas on 6 nodes are %d", n)
 	}
+	infos, err := s.List(t.Context(), "/")
+	must(t, err)
+	if len(infos) != 3 || infos[0].Replicas != 1000 || infos[1].Replicas != 1 || infos[2].Replicas != 3 {
+		t.Errorf("the listing is %+v", infos)
+	}
 	must(t, s.Rename(t.Context(), "/a", "/b"))
 	if n := count("/b"); n != 6 {
 		t.Errorf("after a rename %d replicas, want 6", n)

@@ -1,0 +1,31 @@
+package store
+
+// ReadStats counts what reads through a store cost since it was opened.
+type ReadStats struct {
+	// Asked are the bytes that callers asked for, Wire those that came from storage nodes, checksums and
+	// what was read over included.
+	Asked int64 `json:"asked_bytes"`
+	Wire  int64 `json:"wire_bytes"`
+	// Connections counts connections to storage nodes that were opened, Reused the reads that found one open.
+	Connections int64 `json:"connections"`
+	Reused      int64 `json:"connections_reused"`
+	// Retries counts reads that were tried once more, by cause, such as "checksum" or "connect".
+	Retries map[string]int64 `json:"retries,omitempty"`
+	// HedgesWon and HedgesLost count reads that were asked of a second node because the first was slow, by
+	// who answered first; HedgeBytes are the bytes that came twice.
+	HedgesWon  int64 `json:"hedges_won"`
+	HedgesLost int64 `json:"hedges_lost"`
+	HedgeBytes int64 `json:"hedge_bytes"`
+	// SameNode, SameRack and Remote are the asked bytes by where the replica was.
+	SameNode int64 `json:"same_node_bytes"`
+	SameRack int64 `json:"same_rack_bytes"`
+	Remote   int64 `json:"remote_bytes"`
+	// Calls counts calls of the service that knows files and locations (HDFS: the NameNode), by method.
+	Calls map[string]int64 `json:"calls,omitempty"`
+}
+
+// ReadCounter is implemented by stores that count what reads cost.
+type ReadCounter interface {
+	// ReadStats returns the counts now. The caller owns the maps. It is safe for concurrent use.
+	ReadStats() ReadStats
+}
