@@ -9,26 +9,26 @@ import (
 	"github.com/stepahead-io/stepahead/store/storetest"
 )
 
-// counted is a store that can do in one call what others do in many, and counts.
-type counted struct {
+// ableStore is a store that can do in one call what others do in many, and counts.
+type ableStore struct {
 	store.Store
 	many, ahead int
 }
 
-func (c *counted) ReadMany(ctx context.Context, files []store.FileRanges) error {
+func (c *ableStore) ReadMany(ctx context.Context, files []store.FileRanges) error {
 	c.many++
 	return store.ReadMany(ctx, c.Store, files)
 }
 
-func (c *counted) Prefetch(context.Context, []string) error { c.ahead++; return nil }
+func (c *ableStore) Prefetch(context.Context, []string) error { c.ahead++; return nil }
 
-func (c *counted) ReadStats() store.ReadStats { return store.ReadStats{Asked: 7} }
+func (c *ableStore) ReadStats() store.ReadStats { return store.ReadStats{Asked: 7} }
 
 func TestReadMany(t *testing.T) {
 	plain := newDir(t)
 	storetest.Put(t, plain, "/a", []byte("12345"))
 	storetest.Put(t, plain, "/b", []byte("67"))
-	able := &counted{Store: plain}
+	able := &ableStore{Store: plain}
 	for _, s := range []store.Store{plain, able} {
 		files := []store.FileRanges{
 			{File: storetest.Open(t, s, "/a"), Ranges: []store.Range{{Off: 1, Buf: make([]byte, 2)}, {Off: 4, Buf: make([]byte, 1)}}},
@@ -58,7 +58,7 @@ func TestReadMany(t *testing.T) {
 
 // Decorators pass on what the store can do, and do nothing where it cannot.
 func TestDecoratorsPassOn(t *testing.T) {
-	able := &counted{Store: newDir(t)}
+	able := &ableStore{Store: newDir(t)}
 	var m store.Metrics
 	for _, s := range []store.Store{store.Measure(able, &m), store.Measure(newDir(t), &m)} {
 		must(t, s.(store.Prefetcher).Prefetch(t.Context(), []string{"/a"}))
