@@ -1,0 +1,68 @@
+package conf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Load reads core-site.xml and hdfs-site.xml from the folder that HADOOP_CONF_DIR names, else from
+// HADOOP_HOME/etc/hadoop. Where neither is set, or no file is there, the configuration is empty. It is an
+// error when HADOOP_CONF_DIR names no folder.
+func Load(getenv func(string) string) (*Config, error) {
+	dir := getenv("HADOOP_CONF_DIR")
+	if dir != "" {
+		if info, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("conf.Load: HADOOP_CONF_DIR: %w", err)
+		} else if !info.IsDir() {
+			return nil, fmt.Errorf("conf.Load: HADOOP_CONF_DIR: %s is not a folder", dir)
+		}
+	} else if home := getenv("HADOOP_HOME"); home != "" {
+		dir = filepath.Join(home, "etc", "hadoop")
+	}
+	if dir == "" {
+		return Parse(getenv)
+	}
+	return LoadDir(dir, getenv)
+}
+
+// LoadDir reads core-site.xml and hdfs-site.xml of one folder; a missing file is an empty one. xi:include
+// of local files is honoured, relative to the file that includes.
+func LoadDir(dir string, getenv func(string) string) (*Config, error) {
+	var files []Source
+	for _, name := range []string{"core-site.xml", "hdfs-site.xml"} {
+		f, err := readSource(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("conf.LoadDir: %w", err)
+		}
+		files = append(files, f)
+	}
+	return Parse(getenv, files...)
+}
+
+func readSource(path string) (Source, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Source{}, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return Source{}, err
+	}
+	include := func(href string) (Source, error) {
+		href = strings.TrimPrefix(href, "file://")
+		if !filepath.IsAbs(href) {
+			href = filepath.Join(filepath.Dir(path), href)
+		}
+		return readSource(href)
+	}
+	return Source{Name: path, Data: data, Include: include}, nil
+}
