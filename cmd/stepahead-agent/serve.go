@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -26,7 +25,7 @@ import (
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
-	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
 
@@ -45,11 +44,12 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 		return exit.Usage(err)
 	}
 	defer func() { _ = log.Sync() }() // standard error may not support it
-	st, _, err := dir.Open(s.store, dir.Options{Node: s.node})
+	place, err := address.Open(ctx, s.store, address.Options{Node: s.node})
 	if err != nil {
 		return err
 	}
-	defer st.Close()
+	defer place.Close()
+	s.node = place.Node
 	program, err := worker.Find(s.worker)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	defer pool.Close()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), workerMetrics{pool})
-	o, closeRegistry, err := options(s, st, pool, registry, log)
+	o, closeRegistry, err := options(ctx, s, place, pool, registry, log)
 	if err != nil {
 		return err
 	}
@@ -119,10 +119,10 @@ func servePages(ctx context.Context, lis net.Listener, a *agent.Agent, registry 
 }
 
 // options turns the settings into the agent's. The function it returns closes what it opened.
-func options(s settings, st *dir.Store, pool *worker.Pool, registry *prometheus.Registry, log *zap.Logger) (agent.Options, func(), error) {
+func options(ctx context.Context, s settings, place *address.Place, pool *worker.Pool, registry *prometheus.Registry, log *zap.Logger) (agent.Options, func(), error) {
 	o := agent.Options{
-		Node: s.node, Store: st, Pool: pool, CacheDir: s.cache, Workers: s.workers,
-		Resolve: func(url string) (string, error) { return nameOf(st.Root(), url) },
+		Node: s.node, Store: place.Store, Pool: pool, CacheDir: s.cache, Workers: s.workers,
+		Resolve: place.Resolve,
 		Memory:  int64(s.memory), Window: s.window, Queue: s.queue, Egress: int64(s.egress), Jobs: s.jobs,
 		CPUHigh: s.high, CPULow: s.low, Dwell: s.dwell, TTL: s.ttl, Sample: min(s.sample, max(s.dwell, 10*time.Millisecond)),
 		Metrics: registry, Log: log, Registry: hints.DefaultRegistry,
@@ -132,7 +132,7 @@ func options(s settings, st *dir.Store, pool *worker.Pool, registry *prometheus.
 	if o.Keys, err = keyring(s.key, log); err != nil {
 		return o, done, err
 	}
-	if o.Load, err = loadOf(s, st, pool); err != nil {
+	if o.Load, err = loadOf(s, place.Simulated, pool); err != nil {
 		return o, done, err
 	}
 	if o.CacheDir == "" {
@@ -147,12 +147,12 @@ func options(s settings, st *dir.Store, pool *worker.Pool, registry *prometheus.
 	case "none":
 		o.Registry = ""
 	default:
-		other, name, err := dir.Open(s.registry, dir.Options{})
+		other, err := address.Open(ctx, s.registry, address.Options{})
 		if err != nil {
 			return o, done, fmt.Errorf("--registry: %w", err)
 		}
-		o.RegistryStore, o.Registry = other, name
-		done = func() { _ = other.Close() } // it only holds a descriptor
+		o.RegistryStore, o.Registry = other.Store, other.Name
+		done = func() { _ = other.Close() } // it only reads and writes small files
 	}
 	return o, done, nil
 }
@@ -166,12 +166,11 @@ func keyring(file string, log *zap.Logger) (auth.Keyring, error) {
 }
 
 // loadOf returns the load signal. Simulated nodes share one /proc, so each has a scripted load.
-func loadOf(s settings, st *dir.Store, pool *worker.Pool) (agent.Load, error) {
+func loadOf(s settings, simulated bool, pool *worker.Pool) (agent.Load, error) {
 	series, err := parseLoad(s.load)
 	if err != nil {
 		return nil, exit.Usage(fmt.Errorf("--load: %w", err))
 	}
-	simulated := len(st.Topology().Nodes) > 1
 	switch {
 	case series != nil:
 		return series, nil
@@ -198,29 +197,6 @@ func readPID(file string) int {
 		return 0
 	}
 	return pid
-}
-
-// nameOf returns the name, in the store with this root, of the folder that a URL means.
-func nameOf(root, url string) (string, error) {
-	file := strings.TrimPrefix(url, "dir://")
-	if strings.Contains(file, "://") || !filepath.IsAbs(file) {
-		return "", fmt.Errorf("%q: not an absolute path or dir:///path: the agent runs in another folder than the trainer", url)
-	}
-	for _, pair := range [][2]string{{root, file}, {resolved(root), resolved(file)}} {
-		rel, err := filepath.Rel(pair[0], pair[1])
-		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			return path.Join("/", filepath.ToSlash(rel)), nil
-		}
-	}
-	return "", fmt.Errorf("%q is outside the store at %s", url, root)
-}
-
-// resolved follows symbolic links; the trainer may know the store under another path.
-func resolved(file string) string {
-	if target, err := filepath.EvalSymlinks(file); err == nil {
-		return target
-	}
-	return file
 }
 
 func newLog(level string) (*zap.Logger, error) {

@@ -5,8 +5,10 @@ import "github.com/spf13/cobra"
 // commands lists every subcommand; each lives in the file of its name.
 func commands() []*cobra.Command {
 	return []*cobra.Command{
+		newCatCommand(),
 		newDigestCommand(),
 		newInspectCommand(),
+		newLsCommand(),
 		newOrderCommand(),
 		newPackCommand(),
 		newTokenCommand(),

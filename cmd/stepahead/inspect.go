@@ -18,7 +18,6 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/store"
-	"github.com/stepahead-io/stepahead/store/dir"
 )
 
 // mostRows bounds the tables of classes and bins; --json has all rows.
@@ -43,10 +42,11 @@ func newInspectCommand() *cobra.Command {
 }
 
 func runInspect(ctx context.Context, url, cache string, asJSON bool, out io.Writer) error {
-	st, name, err := dir.Open(url, dir.Options{})
+	p, err := openPlace(ctx, url)
 	if err != nil {
 		return fmt.Errorf("inspect: %w", err)
 	}
+	defer p.Close()
 	if cache == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
@@ -54,7 +54,7 @@ func runInspect(ctx context.Context, url, cache string, asJSON bool, out io.Writ
 		}
 		cache = filepath.Join(user, "stepahead", "indexes")
 	}
-	s, err := pack.Inspect(ctx, st, name, cache)
+	s, err := pack.Inspect(ctx, p.Store, p.Name, cache)
 	if err != nil {
 		return codeOfDataset(err)
 	}

@@ -1,5 +1,5 @@
-// Command stepahead is the user's program: it packs, inspects and verifies datasets, prints the
-// order of samples, runs one file through a transform plan and compares proof digests.
+// Command stepahead is the user's program: it packs, inspects and verifies datasets, lists and prints
+// files of a store, prints the order of samples, runs one file through a transform plan and compares proof digests.
 package main
 
 import (

@@ -15,7 +15,6 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/sampler"
-	"github.com/stepahead-io/stepahead/store/dir"
 )
 
 // orderFlags say which part of which order to print.
@@ -72,11 +71,12 @@ same: nothing before it is computed. Without --rank the whole global batch is pr
 
 // countSamples reads the manifest of the dataset at url.
 func countSamples(ctx context.Context, url string) (uint64, error) {
-	st, name, err := dir.Open(url, dir.Options{})
+	p, err := openPlace(ctx, url)
 	if err != nil {
 		return 0, fmt.Errorf("order: %w", err)
 	}
-	m, err := pack.ReadManifest(ctx, st, name)
+	defer p.Close()
+	m, err := pack.ReadManifest(ctx, p.Store, p.Name)
 	if errors.Is(err, binfmt.ErrManifest) {
 		return 0, exit.Finding(fmt.Errorf("order: %w", err))
 	}

@@ -7,20 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
-	"github.com/stepahead-io/stepahead/store/dir"
 )
 
 // packFlags say what to pack and where to.
@@ -80,15 +74,16 @@ func runPack(ctx context.Context, f packFlags, out, errOut io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("pack: %w", err)
 	}
-	st, name, err := dir.Open(f.output, dir.Options{})
+	dst, err := openPlace(ctx, f.output)
 	if err != nil {
 		return fmt.Errorf("pack: %w", err)
 	}
+	defer dst.Close()
 	report := new(pack.Report)
 	f.options.Report = report
 	progress := newMeter(errOut)
 	f.options.Progress = progress.show
-	m, err := pack.Pack(ctx, src, st, name, f.options)
+	m, err := pack.Pack(ctx, src, dst.Store, dst.Name, f.options)
 	progress.done()
 	if err != nil {
 		return codeOfPack(err)
@@ -148,108 +143,4 @@ func printPacked(out io.Writer, f packFlags, m *binfmt.Manifest, r *pack.Report)
 	}
 	_, err := io.WriteString(out, text.String())
 	return err
-}
-
-// meter shows progress on a terminal; elsewhere it shows nothing. Its methods must not run at the
-// same time.
-type meter struct {
-	w     io.Writer // nil: nobody is watching
-	phase string
-	bar   *progressbar.ProgressBar
-}
-
-func newMeter(w io.Writer) *meter {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return &meter{w: w}
-	}
-	return &meter{}
-}
-
-// show draws the bar, a new one for each phase.
-func (m *meter) show(p pack.Progress) {
-	if m.w == nil {
-		return
-	}
-	if p.Phase != m.phase {
-		m.done()
-		m.phase, m.bar = p.Phase, newBar(m.w, p)
-	}
-	m.bar.Set64(p.Done) // an error would only mean that the bar is wrong
-}
-
-// clear makes room for a line of text; the next show draws the bar again.
-func (m *meter) clear() {
-	if m.bar != nil {
-		m.bar.Clear()
-	}
-}
-
-// done leaves the bar as it is and goes to the next line.
-func (m *meter) done() {
-	if m.bar != nil {
-		m.bar.Exit()
-		fmt.Fprintln(m.w)
-		m.bar = nil
-	}
-}
-
-// newBar counts files while scanning, else bytes.
-func newBar(w io.Writer, p pack.Progress) *progressbar.ProgressBar {
-	options := []progressbar.Option{
-		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(fmt.Sprintf("%-6s", p.Phase)), progressbar.OptionShowCount(),
-		progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionFullWidth(), progressbar.OptionSetPredictTime(true),
-	}
-	if p.Phase == "scan" {
-		options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString("files"))
-	} else {
-		options = append(options, progressbar.OptionShowBytes(true))
-	}
-	return progressbar.NewOptions64(p.Total, options...)
-}
-
-// byteSize is a flag: a number of bytes, or of KiB, MiB, GiB or TiB.
-type byteSize int64
-
-var sizeUnits = []struct {
-	suffix string
-	bytes  int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
-
-// Set implements pflag.Value.
-func (b *byteSize) Set(text string) error {
-	unit := int64(1)
-	number := text
-	for _, u := range sizeUnits {
-		if n, ok := strings.CutSuffix(text, u.suffix); ok {
-			number, unit = n, u.bytes
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 1 || n > math.MaxInt64/unit {
-		return fmt.Errorf("%q is no size: write 1048576, 1024KiB or 1MiB", text)
-	}
-	*b = byteSize(n * unit)
-	return nil
-}
-
-// String implements pflag.Value.
-func (b *byteSize) String() string {
-	if *b == 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64(*b), 10)
-}
-
-// Type implements pflag.Value.
-func (b *byteSize) Type() string { return "size" }
-
-// formatBytes writes a size with three digits.
-func formatBytes(n int64) string {
-	text := fmt.Sprintf("%d B", n)
-	for _, u := range sizeUnits {
-		if n >= u.bytes {
-			text = fmt.Sprintf("%.3g %s", float64(n)/float64(u.bytes), u.suffix)
-		}
-	}
-	return text
 }

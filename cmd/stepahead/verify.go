@@ -11,7 +11,6 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
-	"github.com/stepahead-io/stepahead/store/dir"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -35,10 +34,11 @@ sample, field, offset, what was expected and what was found. The exit code is 1 
 }
 
 func runVerify(ctx context.Context, url string, workers int, asJSON bool, out io.Writer, progress *meter) error {
-	st, name, err := dir.Open(url, dir.Options{})
+	p, err := openPlace(ctx, url)
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
+	defer p.Close()
 	lines := json.NewEncoder(out)
 	var failed error
 	show := func(f pack.Finding) {
@@ -54,7 +54,7 @@ func runVerify(ctx context.Context, url string, workers int, asJSON bool, out io
 		}
 	}
 	start := time.Now()
-	checked, err := pack.Verify(ctx, st, name, pack.VerifyOptions{Workers: workers, Progress: progress.show}, show)
+	checked, err := pack.Verify(ctx, p.Store, p.Name, pack.VerifyOptions{Workers: workers, Progress: progress.show}, show)
 	progress.done()
 	if err == nil {
 		err = failed

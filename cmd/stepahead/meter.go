@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/stepahead-io/stepahead/binfmt/pack"
+)
+
+// meter shows progress on a terminal; elsewhere it shows nothing. Its methods must not run at the
+// same time.
+type meter struct {
+	w     io.Writer // nil: nobody is watching
+	phase string
+	bar   *progressbar.ProgressBar
+}
+
+func newMeter(w io.Writer) *meter {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return &meter{w: w}
+	}
+	return &meter{}
+}
+
+// show draws the bar, a new one for each phase.
+func (m *meter) show(p pack.Progress) {
+	if m.w == nil {
+		return
+	}
+	if p.Phase != m.phase {
+		m.done()
+		m.phase, m.bar = p.Phase, newBar(m.w, p)
+	}
+	m.bar.Set64(p.Done) // an error would only mean that the bar is wrong
+}
+
+// clear makes room for a line of text; the next show draws the bar again.
+func (m *meter) clear() {
+	if m.bar != nil {
+		m.bar.Clear()
+	}
+}
+
+// done leaves the bar as it is and goes to the next line.
+func (m *meter) done() {
+	if m.bar != nil {
+		m.bar.Exit()
+		fmt.Fprintln(m.w)
+		m.bar = nil
+	}
+}
+
+// newBar counts files while scanning and locating, else bytes.
+func newBar(w io.Writer, p pack.Progress) *progressbar.ProgressBar {
+	options := []progressbar.Option{
+		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(fmt.Sprintf("%-6s", p.Phase)), progressbar.OptionShowCount(),
+		progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionFullWidth(), progressbar.OptionSetPredictTime(true),
+	}
+	if p.Phase == "scan" || p.Phase == "locate" {
+		options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString("files"))
+	} else {
+		options = append(options, progressbar.OptionShowBytes(true))
+	}
+	return progressbar.NewOptions64(p.Total, options...)
+}

@@ -1,0 +1,12 @@
+package main
+
+import (
+	"context"
+
+	"github.com/stepahead-io/stepahead/store/address"
+)
+
+// openPlace opens the store of a command's URL.
+func openPlace(ctx context.Context, url string) (*address.Place, error) {
+	return address.Open(ctx, url, address.Options{})
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// byteSize is a flag: a number of bytes, or of KiB, MiB, GiB or TiB.
+type byteSize int64
+
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
+
+// Set implements pflag.Value.
+func (b *byteSize) Set(text string) error {
+	n, err := parseSize(text)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is no size: write 1048576, 1024KiB or 1MiB", text)
+	}
+	*b = byteSize(n)
+	return nil
+}
+
+// String implements pflag.Value.
+func (b *byteSize) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*b), 10)
+}
+
+// Type implements pflag.Value.
+func (b *byteSize) Type() string { return "size" }
+
+// parseSize reads bytes, or a number of KiB, MiB, GiB or TiB; 0 is one.
+func parseSize(text string) (int64, error) {
+	unit, number := int64(1), text
+	for _, u := range sizeUnits {
+		if n, ok := strings.CutSuffix(text, u.suffix); ok {
+			number, unit = n, u.bytes
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || int64(n) > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q is no size: write 1048576, 1024KiB or 1MiB", text)
+	}
+	return int64(n) * unit, nil
+}
+
+// formatBytes writes a size with three digits.
+func formatBytes(n int64) string {
+	text := fmt.Sprintf("%d B", n)
+	for _, u := range sizeUnits {
+		if n >= u.bytes {
+			text = fmt.Sprintf("%.3g %s", float64(n)/float64(u.bytes), u.suffix)
+		}
+	}
+	return text
+}

@@ -1,0 +1,145 @@
+// Package address knows which store a URL leads to, and what another URL means in that store.
+package address
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/dir"
+)
+
+// Options say who asks. The zero value reads from everywhere alike.
+type Options struct {
+	// Node is the storage node that the reader runs on: its own replicas come first. A node that the store
+	// does not have is an error. Default: none.
+	Node string
+}
+
+// Place is an open store, and a name in it.
+type Place struct {
+	// Store has the optional interfaces of the concrete store.
+	Store store.Store
+	// Name is what the URL that was opened means in Store.
+	Name string
+	// Node is Options.Node as the store's locations call it.
+	Node string
+	// Simulated: the nodes are simulated and share this machine.
+	Simulated bool
+
+	kind kind
+}
+
+// kind is what differs between the stores.
+type kind interface {
+	// resolve returns the name that a URL means, without asking the store.
+	resolve(url string) (name string, err error)
+	// url is the opposite of resolve.
+	url(name string) string
+	Close() error
+}
+
+// schemes are what a URL may begin with, for messages.
+const schemes = "a path, file:///path or dir:///path"
+
+// Open opens the store that a URL leads to: a path, file:///path (with %XX for special bytes, as other
+// programs write such URLs) or dir:///path (where every byte stands for itself).
+func Open(_ context.Context, url string, o Options) (*Place, error) {
+	scheme, err := schemeOf(url)
+	if err != nil {
+		return nil, err
+	}
+	switch scheme {
+	case "", "dir", "file":
+		return openDir(url, o)
+	}
+	return nil, fmt.Errorf("%w: %q: no store has the scheme %s: give %s", store.ErrName, url, scheme, schemes)
+}
+
+// schemeOf returns what stands before ://, "" for a path.
+func schemeOf(url string) (string, error) {
+	scheme, _, ok := strings.Cut(url, "://")
+	if ok && !strings.Contains(scheme, "/") {
+		return scheme, nil
+	}
+	for _, s := range []string{"file", "dir"} {
+		if rest, ok := strings.CutPrefix(url, s+":/"); ok {
+			return "", fmt.Errorf("%w: %q: write %s:///%s", store.ErrName, url, s, rest)
+		}
+	}
+	return "", nil
+}
+
+// Resolve returns the name in the store that another URL means, as a job on another host writes it: it
+// must be absolute, and in this store.
+func (p *Place) Resolve(url string) (string, error) { return p.kind.resolve(url) }
+
+// URL returns what to give to Open for a name in the store.
+func (p *Place) URL(name string) string { return p.kind.url(name) }
+
+// Close frees what the store holds. Files that are open must be closed before.
+func (p *Place) Close() error { return p.kind.Close() }
+
+func openDir(url string, o Options) (*Place, error) {
+	url, err := dirURL(url)
+	if err != nil {
+		return nil, err
+	}
+	st, name, err := dir.Open(url, dir.Options{Node: o.Node})
+	if err != nil {
+		return nil, err
+	}
+	return &Place{Store: st, Name: name, Node: o.Node, Simulated: len(st.Topology().Nodes) > 1, kind: folder{st}}, nil
+}
+
+// dirURL turns file:///path into dir:///path.
+func dirURL(text string) (string, error) {
+	rest, ok := strings.CutPrefix(text, "file://")
+	if !ok {
+		return text, nil
+	}
+	rest = strings.TrimPrefix(rest, "localhost")
+	if !strings.HasPrefix(rest, "/") {
+		return "", fmt.Errorf("%w: %q: a file URL names no other host: write file:///absolute/path", store.ErrName, text)
+	}
+	name, err := url.PathUnescape(rest)
+	if err != nil {
+		return "", fmt.Errorf("%w: %q: %w: in a file URL %%XX stands for a byte, and %%25 for the percent sign", store.ErrName, text, err)
+	}
+	return "dir://" + name, nil
+}
+
+// folder is a folder store's kind.
+type folder struct{ *dir.Store }
+
+func (f folder) url(name string) string { return filepath.Join(f.Root(), filepath.FromSlash(name)) }
+
+func (f folder) resolve(url string) (string, error) {
+	local, err := dirURL(url)
+	if err != nil {
+		return "", err
+	}
+	file := strings.TrimPrefix(local, "dir://")
+	if strings.Contains(file, "://") || !filepath.IsAbs(file) {
+		return "", fmt.Errorf("%q: not an absolute path, file:///path or dir:///path: this store is the folder %s", url, f.Root())
+	}
+	for _, pair := range [][2]string{{f.Root(), file}, {resolved(f.Root()), resolved(file)}} {
+		rel, err := filepath.Rel(pair[0], pair[1])
+		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			return path.Join("/", filepath.ToSlash(rel)), nil
+		}
+	}
+	return "", fmt.Errorf("%q is outside the store at %s", url, f.Root())
+}
+
+// resolved follows symbolic links; a job may know the store under another path.
+func resolved(file string) string {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		return target
+	}
+	return file
+}

@@ -1,0 +1,101 @@
+package address_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/address"
+	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/store/storetest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, url string) *address.Place {
+	t.Helper()
+	p, err := address.Open(t.Context(), url, address.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Close()) })
+	return p
+}
+
+// TestFolders: all ways to write a folder lead to the same file, and back.
+func TestFolders(t *testing.T) {
+	root := t.TempDir()
+	odd := "a b%41\u00e9"
+	must(t, os.WriteFile(filepath.Join(root, odd), []byte("found"), 0o600))
+	escaped := "a%20b%2541%C3%A9" // as RFC 8089 has it, and pathlib.Path.as_uri
+	for _, url := range []string{root + "/" + odd, "dir://" + root + "/" + odd, "file://" + root + "/" + escaped, "file://localhost" + root + "/" + escaped} {
+		p := open(t, url)
+		if got := storetest.Get(t, p.Store, p.Name); string(got) != "found" {
+			t.Errorf("%s: %q", url, got)
+		}
+		if back := p.URL(p.Name); back != root+"/"+odd {
+			t.Errorf("%s is %s again", url, back)
+		}
+		if p.Simulated {
+			t.Errorf("%s is simulated", url)
+		}
+	}
+}
+
+func TestNodes(t *testing.T) {
+	root := t.TempDir()
+	must(t, dir.Init(root, dir.Topology{Nodes: []dir.Node{{Name: "dn1"}, {Name: "dn2"}}}))
+	p, err := address.Open(t.Context(), root, address.Options{Node: "dn2"})
+	must(t, err)
+	defer p.Close()
+	if p.Node != "dn2" || !p.Simulated {
+		t.Errorf("%+v", p)
+	}
+	if _, err := address.Open(t.Context(), root, address.Options{Node: "dn9"}); !errors.Is(err, dir.ErrNode) {
+		t.Errorf("a node that is not there: %v", err)
+	}
+}
+
+// TestRefused: each mistake is named, with what would be right.
+func TestRefused(t *testing.T) {
+	for url, want := range map[string]string{
+		"s3://bucket/photos": "no store has the scheme s3",
+		"://x":               "scheme",
+		"file://host/photos": "file:///absolute/path",
+		"file:///photos%2":   "%25",
+		"file:/photos":       "file:///photos",
+		"dir:/photos":        "dir:///photos",
+		"dir://photos":       "dir:///absolute/path",
+		"":                   "empty",
+		"/a\x00b":            "NUL",
+	} {
+		_, err := address.Open(t.Context(), url, address.Options{})
+		if !errors.Is(err, store.ErrName) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", url, err, want)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	root := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(root, "pho tos"), 0o755))
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(root, link))
+	p := open(t, root)
+	for url, want := range map[string]string{
+		root: "/", root + "/pho tos": "/pho tos", "dir://" + root + "/pho tos": "/pho tos", link + "/pho tos": "/pho tos",
+		"file://" + root + "/pho%20tos": "/pho tos", "file://h" + root: "",
+		root + "/../x": "", "photos": "", "s3://ns/photos": "", "dir://photos": "", "/": "",
+	} {
+		got, err := p.Resolve(url)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("Resolve(%s) = %q, %v, want %q", url, got, err, want)
+		}
+	}
+}
