@@ -27,6 +27,7 @@ var goroutineOwners = map[string]string{
 	"loader/tasks.go":              "Close waits for all of them",
 	"pybind/session.go":            "ends when the loader is open, has failed or is closed",
 	"store/dir/read.go":            "a read waits for its blocks",
+	"store/hdfs/ec/read.go":        "a read waits for its units",
 	"store/storetest":              "a test waits for all of them",
 	"transform/worker/process.go":  "ends with the worker process, which Close kills",
 }
