@@ -944,6 +944,51 @@ func (x *SaslAuth) GetChallenge() []byte {
 	return nil
 }
 
+// RouterFederatedState is what router_federated_state holds: the newest state of each namespace.
+type RouterFederatedState struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	NamespaceStateIds map[string]int64       `protobuf:"bytes,1,rep,name=namespace_state_ids,json=namespaceStateIds" json:"namespace_state_ids,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *RouterFederatedState) Reset() {
+	*x = RouterFederatedState{}
+	mi := &file_store_hdfs_hproto_rpc_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RouterFederatedState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RouterFederatedState) ProtoMessage() {}
+
+func (x *RouterFederatedState) ProtoReflect() protoreflect.Message {
+	mi := &file_store_hdfs_hproto_rpc_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RouterFederatedState.ProtoReflect.Descriptor instead.
+func (*RouterFederatedState) Descriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_rpc_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RouterFederatedState) GetNamespaceStateIds() map[string]int64 {
+	if x != nil {
+		return x.NamespaceStateIds
+	}
+	return nil
+}
+
 var File_store_hdfs_hproto_rpc_proto protoreflect.FileDescriptor
 
 const file_store_hdfs_hproto_rpc_proto_rawDesc = "" +
@@ -1029,7 +1074,12 @@ const file_store_hdfs_hproto_rpc_proto_rawDesc = "" +
 	"\tmechanism\x18\x02 \x02(\tR\tmechanism\x12\x1a\n" +
 	"\bprotocol\x18\x03 \x01(\tR\bprotocol\x12\x1b\n" +
 	"\tserver_id\x18\x04 \x01(\tR\bserverId\x12\x1c\n" +
-	"\tchallenge\x18\x05 \x01(\fR\tchallengeB5Z3github.com/stepahead-io/stepahead/store/hdfs/hproto"
+	"\tchallenge\x18\x05 \x01(\fR\tchallenge\"\xcc\x01\n" +
+	"\x14RouterFederatedState\x12n\n" +
+	"\x13namespace_state_ids\x18\x01 \x03(\v2>.stepahead.hdfs.v1.RouterFederatedState.NamespaceStateIdsEntryR\x11namespaceStateIds\x1aD\n" +
+	"\x16NamespaceStateIdsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B5Z3github.com/stepahead-io/stepahead/store/hdfs/hproto"
 
 var (
 	file_store_hdfs_hproto_rpc_proto_rawDescOnce sync.Once
@@ -1044,7 +1094,7 @@ func file_store_hdfs_hproto_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_store_hdfs_hproto_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_store_hdfs_hproto_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_store_hdfs_hproto_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_store_hdfs_hproto_rpc_proto_goTypes = []any{
 	(RpcRequestHeader_Kind)(0),      // 0: stepahead.hdfs.v1.RpcRequestHeader.Kind
 	(RpcRequestHeader_Operation)(0), // 1: stepahead.hdfs.v1.RpcRequestHeader.Operation
@@ -1059,6 +1109,8 @@ var file_store_hdfs_hproto_rpc_proto_goTypes = []any{
 	(*RequestHeader)(nil),           // 10: stepahead.hdfs.v1.RequestHeader
 	(*RpcSasl)(nil),                 // 11: stepahead.hdfs.v1.RpcSasl
 	(*SaslAuth)(nil),                // 12: stepahead.hdfs.v1.SaslAuth
+	(*RouterFederatedState)(nil),    // 13: stepahead.hdfs.v1.RouterFederatedState
+	nil,                             // 14: stepahead.hdfs.v1.RouterFederatedState.NamespaceStateIdsEntry
 }
 var file_store_hdfs_hproto_rpc_proto_depIdxs = []int32{
 	0,  // 0: stepahead.hdfs.v1.RpcRequestHeader.rpc_kind:type_name -> stepahead.hdfs.v1.RpcRequestHeader.Kind
@@ -1069,11 +1121,12 @@ var file_store_hdfs_hproto_rpc_proto_depIdxs = []int32{
 	9,  // 5: stepahead.hdfs.v1.IpcConnectionContext.user_info:type_name -> stepahead.hdfs.v1.UserInformation
 	4,  // 6: stepahead.hdfs.v1.RpcSasl.state:type_name -> stepahead.hdfs.v1.RpcSasl.State
 	12, // 7: stepahead.hdfs.v1.RpcSasl.auths:type_name -> stepahead.hdfs.v1.SaslAuth
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	14, // 8: stepahead.hdfs.v1.RouterFederatedState.namespace_state_ids:type_name -> stepahead.hdfs.v1.RouterFederatedState.NamespaceStateIdsEntry
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_store_hdfs_hproto_rpc_proto_init() }
@@ -1087,7 +1140,7 @@ func file_store_hdfs_hproto_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_store_hdfs_hproto_rpc_proto_rawDesc), len(file_store_hdfs_hproto_rpc_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
