@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/stepahead-io/stepahead/loader"
-	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
@@ -89,8 +91,21 @@ func parse(optionsJSON string) (options, error) {
 	return o, nil
 }
 
-// open opens the loader; cancelling ctx ends it early.
-func (o options) open(ctx context.Context) (*loader.Loader, error) {
+// open opens the store and the loader; cancelling ctx ends it early. The place is to be closed after the loader.
+func (o options) open(ctx context.Context) (*loader.Loader, *address.Place, error) {
+	place, err := address.Open(ctx, o.URL, address.Options{Getenv: os.Getenv, Node: o.Node, Rank: o.Rank, Ranks: o.World})
+	if err != nil {
+		return nil, nil, &storeError{err}
+	}
+	l, err := o.openIn(ctx, place)
+	if err != nil {
+		return nil, nil, errors.Join(err, place.Close())
+	}
+	return l, place, nil
+}
+
+// openIn opens the loader of a dataset in an open store.
+func (o options) openIn(ctx context.Context, place *address.Place) (*loader.Loader, error) {
 	log, err := newLog(o.LogLevel)
 	if err != nil {
 		return nil, err
@@ -98,10 +113,6 @@ func (o options) open(ctx context.Context) (*loader.Loader, error) {
 	deadline, err := seconds("fetch_deadline", o.FetchDeadline)
 	if err != nil {
 		return nil, err
-	}
-	st, name, err := dir.Open(o.URL, dir.Options{Node: o.Node})
-	if err != nil {
-		return nil, &storeError{err}
 	}
 	plans, err := o.plans()
 	if err != nil {
@@ -112,7 +123,7 @@ func (o options) open(ctx context.Context) (*loader.Loader, error) {
 		return nil, &workerError{err}
 	}
 	lo := loader.Options{
-		Store: st, Dir: name, URL: o.URL, CacheDir: o.CacheDir,
+		Store: place.Store, Dir: place.Name, URL: o.URL, CacheDir: o.CacheDir,
 		Seed: o.Seed, GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last,
 		Rank: o.Rank, World: o.World, Epochs: o.Epochs,
 		Plans: plans, Fields: o.Fields, Layout: o.Layout, OnBad: o.OnBad,
