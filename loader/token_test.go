@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/internal/auth"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -51,7 +52,7 @@ func TestTokenGoesOnlyWhereItMay(t *testing.T) {
 					continue
 				}
 				if os.Getuid() != 0 {
-					t.Skip("only root can give a file away")
+					testdata.Missing(t, "root, to give a file away")
 				}
 				must(t, os.Chown(filepath.Join(k.root, ".stepahead", name), stranger, stranger))
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 // command runs the program in this process.
@@ -172,7 +173,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		if err != nil {
-			t.Skipf("SKIPPED: %v", err)
+			testdata.Missing(t, "a device that is always full: %v", err)
 		}
 		var says bytes.Buffer
 		root := newRoot()
