@@ -132,3 +132,22 @@ func TestOpenRefusesUnknownOptions(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A plan that is wrong is refused before anything is opened, with its field and the place in it.
+func TestWrongPlansAreRefusedAtOnce(t *testing.T) {
+	plan := `{"plan":1,"ops":[{"op":"DecodeImage"},{"op":"CenterCrop","size":0}]}`
+	for options, words := range map[string][]string{
+		`{"transform":` + plan + `}`:            {"EPLAN: ", "ops[1] CenterCrop", "size"},
+		`{"transforms":{"image":` + plan + `}}`: {"EPLAN: ", `field "image"`, "ops[1] CenterCrop", "size"},
+	} {
+		handle, err := Open(options)
+		if handle != 0 || err == nil {
+			t.Fatalf("%s: handle %d, %v", options, handle, err)
+		}
+		for _, word := range words {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: no %q in %q", options, word, err)
+			}
+		}
+	}
+}
