@@ -68,11 +68,14 @@ func violation(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrProtocol, fmt.Sprintf(format, args...))
 }
 
-// broken turns an error of the connection into ErrBroken. The end of ctx closes the connection, so it is the cause of
-// whatever the connection says after it.
+// broken turns an error of the connection into ErrBroken, unless it has a kind already. The end of ctx closes the
+// connection, so it is the cause of whatever the connection says after it.
 func broken(ctx context.Context, doing string, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return fmt.Errorf("%s: %w", doing, cause)
+	}
+	if errors.Is(err, ErrProtocol) {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

@@ -46,7 +46,7 @@ func (i *inbox) room(n int) {
 	}
 	to := i.buf
 	if len(to) < n {
-		to = make([]byte, n)
+		to = make([]byte, max(n, bufferSize))
 	}
 	i.w = copy(to, i.bytes())
 	i.r, i.buf = 0, to

@@ -14,6 +14,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// ClientName is how DataNodes' logs call this client. Default "stepahead".
 	ClientName string
+	// Security says how connections are protected. Nil: not at all.
+	Security Security
 	// IdleFor is how long an unused connection is kept. DataNodes close theirs after 4 s. Default 3 s.
 	IdleFor time.Duration
 	// ConnectTimeout bounds dialling and the handshake together. Default 10 s.

@@ -110,21 +110,3 @@ func (p *Pool) attempt(ctx context.Context, s *slot, run func(*conn) (outcome, e
 	}
 	return o, err
 }
-
-// connect makes a connection and agrees with the node how it is protected.
-func (p *Pool) connect(ctx context.Context, node Node, b Block) (*conn, error) {
-	within, cancel := context.WithTimeout(ctx, p.o.ConnectTimeout)
-	defer cancel()
-	c, err := p.o.Dial(within, "tcp", node.Addr)
-	if err != nil {
-		if cause := ctx.Err(); cause != nil {
-			return nil, fmt.Errorf("connecting: %w", cause)
-		}
-		if within.Err() != nil {
-			err = fmt.Errorf("no connection within %v", p.o.ConnectTimeout)
-		}
-		return nil, fmt.Errorf("%w: %w", ErrConnect, err)
-	}
-	p.counters.opened.Add(1)
-	return newConn(c, p.o.Stall), nil
-}
