@@ -14,8 +14,6 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,7 +55,7 @@ func openFiles(t testing.TB) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		testdata.Missing(t, "/proc: %v", err)
+		t.Skipf("SKIPPED: needs /proc: %v", err)
 	}
 	return len(entries)
 }
@@ -66,7 +64,7 @@ func mappings(t testing.TB) int {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
-		testdata.Missing(t, "/proc: %v", err)
+		t.Skipf("SKIPPED: needs /proc: %v", err)
 	}
 	return strings.Count(string(data), ".arrow")
 }

@@ -68,14 +68,9 @@ func fakeWorker(mode string) {
 	}
 }
 
-// ownerOfHangingWorker prints its worker's process id once the worker is up, then waits for a job that never ends. Another
-// program than this one has no such job: it waits all the same.
+// ownerOfHangingWorker prints its worker's process id once the worker is up, then waits for a job that never ends.
 func ownerOfHangingWorker() {
-	o := Options{Path: os.Args[0], MemoryLimit: fakeMemory, Workers: 1, Deadline: time.Hour, testing: testKnobs{args: []string{"fake=good"}}}
-	if len(os.Args) > 2 {
-		o = Options{Path: os.Args[2], Workers: 1}
-	}
-	p, err := New(o)
+	p, err := New(Options{Path: os.Args[0], MemoryLimit: fakeMemory, Workers: 1, Deadline: time.Hour, testing: testKnobs{args: []string{"fake=good"}}})
 	if err != nil {
 		panic(err)
 	}
@@ -84,9 +79,6 @@ func ownerOfHangingWorker() {
 	}
 	for w := range p.live {
 		fmt.Println(w.cmd.Process.Pid)
-	}
-	if len(os.Args) > 2 {
-		time.Sleep(time.Hour)
 	}
 	plan, _ := transform.ParsePlan([]byte(`{"plan":1,"ops":[{"op":"DecodeImage"}]}`))
 	_, _ = p.Run(context.Background(), Job{Plan: plan}, Part{Data: []byte("hang!!")}, make([]byte, 6))

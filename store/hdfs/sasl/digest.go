@@ -30,6 +30,11 @@ type Digest struct {
 	Rand io.Reader
 }
 
+// Format prints what the exchange is with, whatever the verb: the password does not show.
+func (d Digest) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "DIGEST-MD5 with %s/%s", d.Protocol, d.Server)
+}
+
 // DigestMD5 returns the client's side of an exchange: RFC 2831, initial authentication. The server speaks first.
 func DigestMD5(o Digest) Mechanism {
 	if len(o.QOPs) == 0 {
@@ -63,6 +68,8 @@ type digest struct {
 	// Of each direction; used by different goroutines.
 	out, in *digestSide
 }
+
+func (d *digest) Format(f fmt.State, verb rune) { d.o.Format(f, verb) }
 
 func (*digest) Name() string           { return "DIGEST-MD5" }
 func (*digest) Start() ([]byte, error) { return nil, nil }

@@ -89,7 +89,7 @@ type Mechanism interface {
 	// overlap dst's spare capacity. For Integrity and Privacy only. Messages must reach the server in the
 	// order in which they were wrapped.
 	Wrap(dst, plain []byte) ([]byte, error)
-	// Unwrap verifies the server's next message and returns what it holds, which lies in token's memory:
+	// Unwrap verifies the server's next message and returns what it holds, which may lie in token's memory:
 	// token is overwritten. Errors match ErrMessage.
 	Unwrap(token []byte) ([]byte, error)
 }
