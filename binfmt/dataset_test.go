@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,7 +57,7 @@ func openFiles(t testing.TB) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Skipf("SKIPPED: needs /proc: %v", err)
+		testdata.Missing(t, "/proc: %v", err)
 	}
 	return len(entries)
 }
@@ -64,7 +66,7 @@ func mappings(t testing.TB) int {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
-		t.Skipf("SKIPPED: needs /proc: %v", err)
+		testdata.Missing(t, "/proc: %v", err)
 	}
 	return strings.Count(string(data), ".arrow")
 }

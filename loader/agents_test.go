@@ -50,7 +50,7 @@ func TestPreparedTensorsGiveTheSameBatches(t *testing.T) {
 		}
 		s := l.Stats()
 		if s.Prepared != 48 || s.PreparedShare != 1 || pool.runs.Load() != 0 || s.StoreReads != 0 {
-			t.Fatalf("prepared %d (%.2f), %d local jobs, %d reads", s.Prepared, s.PreparedShare, pool.runs.Load(), s.StoreReads)
+			t.Fatalf("prepared %d (%.2f), %d local jobs, %d reads, %v", s.Prepared, s.PreparedShare, pool.runs.Load(), s.StoreReads, s.ByReason)
 		}
 		if s.LeadSeconds < 0.0049 || s.LeadSeconds > 0.0051 || s.AgentCPU < 0.047 {
 			t.Fatalf("lead %v, agents' CPU %v", s.LeadSeconds, s.AgentCPU)

@@ -119,7 +119,22 @@ func (b *build) lookUp(ctx context.Context) error {
 			return err
 		}
 	}
+	b.l.data.prefetch(ctx, b.bins())
 	return nil
+}
+
+// bins are those that hold the step's parts, several times where they hold several.
+func (b *build) bins() []int {
+	bins := make([]int, 0, len(b.entries)+len(b.anchors))
+	for _, e := range b.entries {
+		bins = append(bins, e.part.Bin)
+	}
+	if b.l.anchorLeftOut {
+		for _, a := range b.anchors {
+			bins = append(bins, a.Bin)
+		}
+	}
+	return bins
 }
 
 func (b *build) lookUpSlot(ctx context.Context, slot int) error {

@@ -5,13 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"sync"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/store"
 )
 
-// maxOpenBins bounds the data files open at once, whatever the number of bins.
-const maxOpenBins = 64
+// The bounds of the data files open at once, whatever the number of bins: a local file is a descriptor of this
+// process, a remote one a few kilobytes, and opening it again asks a service that all ranks share.
+const (
+	maxOpenBins       = 64
+	maxOpenRemoteBins = 4096
+)
 
 // dataset is where samples are read: the manifest, the look-up of parts, and the bins' files.
 type dataset struct {
@@ -22,11 +27,14 @@ type dataset struct {
 	id       [32]byte
 	index    *binfmt.Dataset
 	bins     *store.OpenFiles
+
+	mu     sync.Mutex
+	pinned map[int]store.Identity // of every bin that was ever open
 }
 
 // openDataset reads the manifest in dir. Index and data files are opened when first needed.
 func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*dataset, error) {
-	d := &dataset{dir: dir, store: st, cacheDir: cacheDir}
+	d := &dataset{dir: dir, store: st, cacheDir: cacheDir, pinned: map[int]store.Identity{}}
 	name := d.name(binfmt.ManifestName)
 	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
 	if err != nil {
@@ -37,7 +45,11 @@ func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*da
 	}
 	d.id = d.manifest.Identity()
 	d.index = binfmt.NewDataset(d.manifest, d.localIndex)
-	d.bins = store.NewOpenFiles(maxOpenBins, d.openBin)
+	most := maxOpenRemoteBins
+	if _, local := st.(store.Localizer); local {
+		most = maxOpenBins
+	}
+	d.bins = store.NewOpenFiles(most, d.openBin)
 	return d, nil
 }
 
@@ -64,10 +76,41 @@ func (d *dataset) openBin(ctx context.Context, bin int) (store.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
+	if err := d.pin(bin, name, f.Identity()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	if err := checkBin(ctx, f, name, b); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// pin remembers the version of a bin's file that was opened first. Another one is an error: a bin may be
+// closed and opened again in between, and a run reads one version.
+func (d *dataset) pin(bin int, name string, now store.Identity) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if was, ok := d.pinned[bin]; ok && was != now {
+		return &store.IdentityError{Name: name, Pinned: was, Now: now}
+	}
+	d.pinned[bin] = now
+	return nil
+}
+
+// prefetch tells the store which bins will be read, so that it learns of all at once what opening and
+// locating them needs. What it cannot learn, the bins' own calls report.
+func (d *dataset) prefetch(ctx context.Context, bins []int) {
+	p, ok := d.store.(store.Prefetcher)
+	if !ok {
+		return
+	}
+	var names []string
+	for _, bin := range d.bins.Absent(bins) {
+		names = append(names, d.binName(bin))
+	}
+	if len(names) > 0 {
+		_ = p.Prefetch(ctx, names)
+	}
 }
 
 func checkBin(ctx context.Context, f store.File, name string, b binfmt.Bin) error {

@@ -314,7 +314,7 @@ func (p *fakePool) Close() error { p.closed.Add(1); return nil }
 
 // tally is a store that counts reads of data files.
 type tally struct {
-	store.Store
+	*dir.Store
 	bytes atomic.Int64
 	open  atomic.Int64
 	most  atomic.Int64

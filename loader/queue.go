@@ -101,16 +101,21 @@ func (b *build) item(e *entry, raw, out []byte) worker.Item {
 	f := b.l.media[e.field]
 	return worker.Item{
 		Job: worker.Job{Plan: f.agent, Key: b.key(e.ref)},
-		In:  worker.Part{Name: fmt.Sprintf("sample %d, field %q", e.ref.Sample, f.name), Data: raw},
+		In:  worker.Part{Name: b.nameOf(e), Data: raw},
 		Out: out,
 	}
+}
+
+// nameOf is what a worker's errors call a part.
+func (b *build) nameOf(e *entry) string {
+	return fmt.Sprintf("sample %d, field %q", e.ref.Sample, b.l.media[e.field].name)
 }
 
 // conclude takes what a worker made of a job into the batch, or finds out what is wrong with it.
 func (b *build) conclude(ctx context.Context, j job, first worker.Outcome) error {
 	defer b.forget(j)
 	e := j.e
-	spec, bad, err := b.transform(ctx, e, j.raw, e.half, &first)
+	spec, bad, err := b.transformAgain(ctx, e, j.raw, e.half, first)
 	var short *worker.ShortBufferError
 	if larger := errors.As(err, &short) || bad != nil && bad.Kind == transform.KindLimit; larger && !b.l.media[e.field].isFixed {
 		spec, bad, err = b.measure(ctx, e, j.raw) // larger than its place, perhaps, and not bad at all
@@ -144,22 +149,33 @@ func (b *build) settle(e *entry) error {
 	return b.l.media[e.field].finish(e.dst, e.half, b.specs[e.field], b.key(e.ref), &b.l.buf)
 }
 
-// transform runs the agent's half of the plan here, into out; first, if not nil, is what came of it already. bad says
-// why the content is bad: it failed twice. What has nothing to do with the content is tried again and then an error.
-func (b *build) transform(ctx context.Context, e *entry, raw, out []byte, first *worker.Outcome) (spec transform.TensorSpec, bad *transform.Error, err error) {
-	item := b.item(e, raw, out)
-	run := func() error {
-		if first == nil {
-			var one [1]worker.Outcome
-			if err := b.runAlone(ctx, item, one[:]); err != nil {
-				return err
-			}
-			first = &one[0]
+// transform runs the agent's half of the plan here, into out. bad says why the content is bad: it failed twice. What has
+// nothing to do with the content is tried again and then an error.
+func (b *build) transform(ctx context.Context, e *entry, raw, out []byte) (spec transform.TensorSpec, bad *transform.Error, err error) {
+	return b.judge(ctx, e, func() (worker.Outcome, error) { return b.runAlone(ctx, b.item(e, raw, out)) })
+}
+
+// transformAgain is the same for a part that a worker has tried once already, with what came of it.
+func (b *build) transformAgain(ctx context.Context, e *entry, raw, out []byte, first worker.Outcome) (transform.TensorSpec, *transform.Error, error) {
+	tried := false
+	return b.judge(ctx, e, func() (worker.Outcome, error) {
+		if !tried {
+			tried = true
+			return first, nil
 		}
-		o := first
-		first = nil
+		return b.runAlone(ctx, b.item(e, raw, out))
+	})
+}
+
+// judge attempts a part until it knows what it is.
+func (b *build) judge(ctx context.Context, e *entry, attempt func() (worker.Outcome, error)) (spec transform.TensorSpec, bad *transform.Error, err error) {
+	run := func() error {
+		o, err := attempt()
+		if err != nil {
+			return err
+		}
 		spec = o.Result.Spec
-		return unnamed(o.Err, item.In.Name, e.ref.Sample)
+		return unnamed(o.Err, b.nameOf(e), e.ref.Sample)
 	}
 	err = again(ctx, run)
 	if errors.As(err, &bad) && bad.Content() {
@@ -175,12 +191,13 @@ func (b *build) transform(ctx context.Context, e *entry, raw, out []byte, first 
 }
 
 // runAlone gives one item to a worker when the step's turn has come.
-func (b *build) runAlone(ctx context.Context, item worker.Item, outcome []worker.Outcome) error {
+func (b *build) runAlone(ctx context.Context, item worker.Item) (worker.Outcome, error) {
 	if err := b.l.turns.enter(ctx, b.step, 1); err != nil {
-		return err
+		return worker.Outcome{}, err
 	}
 	defer b.l.turns.leave(1)
 	defer b.clock.enter(waitTransform)()
-	b.l.runner.RunBatch(ctx, []worker.Item{item}, outcome)
-	return nil
+	var outcome [1]worker.Outcome
+	b.l.runner.RunBatch(ctx, []worker.Item{item}, outcome[:])
+	return outcome[0], nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path"
 	"strings"
 	"time"
 
@@ -72,14 +73,25 @@ func (f *finder) find(ctx context.Context, now time.Duration) ([]peer, error) {
 	return list, nil
 }
 
-// ownedByStore tells whether an agent's registry file belongs to whoever owns the folder of agents'
-// store: a file that anyone else put there must not be sent a token. Where the owner cannot be told,
-// it is nobody's.
+// ownedByStore tells whether an agent's registry file may be believed: a file that anyone put there must not
+// be sent a token. It may if it belongs to the owner of the store's root; or to the owner of the registry's
+// folder, where the folder above that one belongs to the owner of the root, who then gave it away. Where an owner
+// cannot be told, it is nobody's.
 func (f *finder) ownedByStore(ctx context.Context, node string) bool {
-	root, err := f.store.Stat(ctx, "/")
-	if err != nil || root.Owner == "" {
-		return false
+	owner := func(name string) string {
+		info, err := f.store.Stat(ctx, name)
+		if err != nil {
+			return ""
+		}
+		return info.Owner
 	}
-	file, err := f.store.Stat(ctx, hints.EntryName(f.dir, node))
-	return err == nil && file.Owner == root.Owner
+	root, file := owner("/"), owner(hints.EntryName(f.dir, node))
+	switch {
+	case root == "" || file == "":
+		return false
+	case file == root:
+		return true
+	}
+	above := path.Dir(f.dir)
+	return above != "/" && owner(above) == root && owner(f.dir) == file
 }

@@ -255,7 +255,7 @@ func (b *build) compare(ctx context.Context, e *entry) error {
 		e.bad = faultOf(pieces[0].err)
 		return nil
 	}
-	spec, bad, err := b.transform(ctx, e, raw, own, nil)
+	spec, bad, err := b.transform(ctx, e, raw, own)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (b *build) measure(ctx context.Context, e *entry, raw []byte) (transform.Te
 		return transform.TensorSpec{}, nil, err
 	}
 	defer once.put(room)
-	return b.transform(ctx, e, raw, room.mem[:maxLearn], nil)
+	return b.transform(ctx, e, raw, room.mem[:maxLearn])
 }
 
 // fits checks the shape that a sample turned out to have. Where nothing told it before, the entry stays missing and

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/store"
 )
 
 // StepStats says what one delivered step cost. docs/loader.md tells how to read it.
@@ -67,6 +68,9 @@ type Stats struct {
 	StoreReads  int64 `json:"store_reads"`
 	StoreBytes  int64 `json:"store_bytes"`
 	CRCFailures int64 `json:"crc_failures"`
+	// Reads is what reading cost, as the store counts it: bytes on the wire, connections, retries and where the
+	// replicas were. nil where the store does not count.
+	Reads *store.ReadStats `json:"reads,omitempty"`
 	// Hints counts messages sent to agents, by kind; HintsFailed those that failed or were refused.
 	Hints       map[string]int64 `json:"hints,omitempty"`
 	HintsFailed int64            `json:"hints_failed"`

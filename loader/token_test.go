@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/internal/auth"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -29,25 +30,31 @@ func TestTokenGoesOnlyWhereItMay(t *testing.T) {
 		name    string
 		unknown bool   // the store cannot tell owners
 		agents  string // "" by node and address
-		owner   int    // of the registry file, 0: ours
+		theirs  string // which of the registry's file, folder and the folder above a stranger owns
 		sent    bool
 	}{
-		{"given with its node", true, "", 0, true},
-		{"given by address", true, "127.0.0.1:7000", 0, true},
-		{"found, owner unknown", true, AgentsAuto, 0, false},
-		{"found, the store owner's", false, AgentsAuto, 0, true},
-		{"found, a stranger's", false, AgentsAuto, stranger, false},
+		{"given with its node", true, "", "", true},
+		{"given by address", true, "127.0.0.1:7000", "", true},
+		{"found, owner unknown", true, AgentsAuto, "", false},
+		{"found, the store owner's", false, AgentsAuto, "", true},
+		{"found, a stranger's", false, AgentsAuto, "file", false},
+		{"found, of whom the folder was given to", false, AgentsAuto, "file folder", true},
+		{"found, in a stranger's folder of folders", false, AgentsAuto, "file folder above", false},
+		{"found, the store owner's in a folder given away", false, AgentsAuto, "folder", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := newKit(t, 16, 16, nil)
 			node := "dn1"
 			cl := newCluster(t, k, node)
 			cl.register(t, cl.agents[0])
-			if c.owner != 0 {
-				if os.Getuid() != 0 {
-					t.Skip("only root can give a file away")
+			for what, name := range map[string]string{"file": "agents/" + node + ".json", "folder": "agents", "above": "."} {
+				if !strings.Contains(c.theirs, what) {
+					continue
 				}
-				must(t, os.Chown(filepath.Join(k.root, ".stepahead", "agents", node+".json"), c.owner, c.owner))
+				if os.Getuid() != 0 {
+					testdata.Missing(t, "root, to give a file away")
+				}
+				must(t, os.Chown(filepath.Join(k.root, ".stepahead", name), stranger, stranger))
 			}
 			o := cl.options(t)
 			o.Token = mintToken(t, tokenKey(t), "job", "/data", time.Hour)

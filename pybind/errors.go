@@ -11,7 +11,7 @@ import (
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
-	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform"
 )
 
@@ -55,17 +55,23 @@ func encode(err error) error {
 		// Python cuts the text at the line breaks: the message, then what differs, one a line.
 		return &codedError{fmt.Sprintf("EIDENTITY: %v\n%s", err, strings.Join(mismatch.Diff, "\n"))}
 	}
+	var changed *store.IdentityError
+	if errors.As(err, &changed) {
+		return &codedError{fmt.Sprintf("EIDENTITY: %s\nopened as %s\nnow %s", oneLine(err), changed.Pinned, changed.Now)}
+	}
 	code := codeOf(err)
 	var bad *loader.BadSampleError
 	if code == "EBADSAMPLE" && errors.As(err, &bad) {
 		// The message on one line, then the sample's attributes as JSON, which has no line breaks either.
 		facts, err2 := json.Marshal(bad)
 		if err2 == nil {
-			return &codedError{fmt.Sprintf("%s: %s\n%s", code, strings.ReplaceAll(err.Error(), "\n", " "), facts)}
+			return &codedError{fmt.Sprintf("%s: %s\n%s", code, oneLine(err), facts)}
 		}
 	}
 	return &codedError{fmt.Sprintf("%s: %v", code, err)}
 }
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", " ") }
 
 func codeOf(err error) string {
 	for _, c := range classes {
@@ -86,7 +92,7 @@ var classes = []struct {
 	{"EBADSAMPLE", as[*loader.BadSampleError]},
 	{"EINTERNAL", as[*loader.PanicError]},
 	{"EOPTION", func(err error) bool {
-		return as[*optionError](err) || as[*loader.ShapeError](err) || errors.Is(err, loader.ErrOptions) || errors.Is(err, dir.ErrNode)
+		return as[*optionError](err) || as[*loader.ShapeError](err) || errors.Is(err, loader.ErrOptions) || errors.Is(err, address.ErrNode)
 	}},
 	{"EPLAN", isPlan},
 	{"EWORKER", func(err error) bool { return as[*workerError](err) || as[*transform.Error](err) }},
@@ -94,6 +100,7 @@ var classes = []struct {
 		// An index that is not the manifest's; what is given as a state and is none.
 		return as[*store.DigestError](err) || as[*stateError](err)
 	}},
+	{"EIDENTITY", func(err error) bool { return store.ClassOf(err) == store.IdentityChanged }},
 	{"ESTORE", func(err error) bool {
 		return store.ClassOf(err) != store.ClassUnknown || as[*fs.PathError](err) || as[*storeError](err)
 	}},

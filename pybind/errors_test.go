@@ -13,7 +13,7 @@ import (
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
-	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform"
 )
 
@@ -34,10 +34,11 @@ func TestCodes(t *testing.T) {
 		{&fs.PathError{Err: fs.ErrPermission}, "ESTORE"},
 		{fs.ErrNotExist, "ESTORE"},
 		{&storeError{errors.New("x")}, "ESTORE"},
-		{&storeError{dir.ErrNode}, "EOPTION"},
+		{&storeError{address.ErrNode}, "EOPTION"},
 		{&store.DigestError{}, "EDATASET"},
 		{&stateError{sampler.ErrVersion}, "EDATASET"},
 		{store.ErrUnavailable, "ESTORE"},
+		{store.ErrIdentity, "EIDENTITY"},
 		{binfmt.ErrManifest, "EDATASET"},
 		{binfmt.ErrMismatch, "EDATASET"},
 		{sampler.ErrUnsupported, "EOPTION"},
@@ -60,6 +61,13 @@ func TestMismatchCarriesItsDiff(t *testing.T) {
 	}
 }
 
+func TestIdentityErrorCarriesBoth(t *testing.T) {
+	got := encode(fmt.Errorf("step 1:\n%w", &store.IdentityError{Name: "/d/b.bin", Pinned: "v1", Now: "v2"})).Error()
+	if lines := strings.Split(got, "\n"); len(lines) != 3 || lines[1] != "opened as v1" || lines[2] != "now v2" || !strings.HasPrefix(got, "EIDENTITY: step 1: identity changed: /d/b.bin") {
+		t.Errorf("%q: want the message and a line for each version", got)
+	}
+}
+
 func TestBadSampleCarriesItsAttributes(t *testing.T) {
 	bad := &loader.BadSampleError{Sample: 5, Key: "a\nb.jpg", Field: "image", Bin: "/d/bin-000.bin", Offset: 64, Length: 9, Kind: "decode", Reason: "one\ntwo"}
 	got := encode(fmt.Errorf("step 1: %w: repair the dataset", bad)).Error()
@@ -74,7 +82,7 @@ func TestBadSampleCarriesItsAttributes(t *testing.T) {
 }
 
 func TestPanicBecomesAnError(t *testing.T) {
-	handle := loaders.add(newSession(func(context.Context) (*loader.Loader, error) { return new(loader.Loader), nil }))
+	handle := loaders.add(newSession(func(context.Context) (*loader.Loader, *address.Place, error) { return new(loader.Loader), nil, nil }))
 	if open, err := Wait(handle, 10_000); !open || err != nil {
 		t.Fatal(open, err)
 	}
@@ -85,14 +93,17 @@ func TestPanicBecomesAnError(t *testing.T) {
 }
 
 func TestPanicWhileOpeningBecomesAnError(t *testing.T) {
-	handle := loaders.add(newSession(func(context.Context) (*loader.Loader, error) { panic("planted") }))
+	handle := loaders.add(newSession(func(context.Context) (*loader.Loader, *address.Place, error) { panic("planted") }))
 	if _, err := Wait(handle, 10_000); err == nil || !strings.HasPrefix(err.Error(), "EINTERNAL: pybind.Open: panic: planted") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestCloseEndsAnOpening(t *testing.T) {
-	handle := loaders.add(newSession(func(ctx context.Context) (*loader.Loader, error) { <-ctx.Done(); return nil, ctx.Err() }))
+	handle := loaders.add(newSession(func(ctx context.Context) (*loader.Loader, *address.Place, error) {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}))
 	if open, err := Wait(handle, 1); open || err != nil {
 		t.Fatal(open, err)
 	}
@@ -119,5 +130,24 @@ func TestUnknownHandles(t *testing.T) {
 func TestOpenRefusesUnknownOptions(t *testing.T) {
 	if _, err := Open(`{"url": "/x", "colour": 1}`); err == nil || !strings.HasPrefix(err.Error(), "EOPTION: ") || !strings.Contains(err.Error(), "colour") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A plan that is wrong is refused before anything is opened, with its field and the place in it.
+func TestWrongPlansAreRefusedAtOnce(t *testing.T) {
+	plan := `{"plan":1,"ops":[{"op":"DecodeImage"},{"op":"CenterCrop","size":0}]}`
+	for options, words := range map[string][]string{
+		`{"transform":` + plan + `}`:            {"EPLAN: ", "ops[1] CenterCrop", "size"},
+		`{"transforms":{"image":` + plan + `}}`: {"EPLAN: ", `field "image"`, "ops[1] CenterCrop", "size"},
+	} {
+		handle, err := Open(options)
+		if handle != 0 || err == nil {
+			t.Fatalf("%s: handle %d, %v", options, handle, err)
+		}
+		for _, word := range words {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: no %q in %q", options, word, err)
+			}
+		}
 	}
 }

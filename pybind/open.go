@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/stepahead-io/stepahead/loader"
-	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
@@ -47,15 +51,19 @@ type options struct {
 }
 
 // Open starts to open a loader over a dataset, with the options of the Python DataLoader as JSON, and
-// returns its handle, a positive integer. Wait says when it is open. Errors start with a code that
-// Python maps to a class.
+// returns its handle, a positive integer. Wait says when it is open. Plans that are wrong are refused at once. Errors
+// start with a code that Python maps to a class.
 func Open(optionsJSON string) (handle int64, err error) {
 	defer caught("Open", &err)
 	o, err := parse(optionsJSON)
 	if err != nil {
 		return 0, encode(err)
 	}
-	s := newSession(o.open)
+	plans, err := o.plans()
+	if err != nil {
+		return 0, encode(err)
+	}
+	s := newSession(func(ctx context.Context) (*loader.Loader, *address.Place, error) { return o.open(ctx, plans) })
 	return loaders.add(s), nil
 }
 
@@ -89,8 +97,21 @@ func parse(optionsJSON string) (options, error) {
 	return o, nil
 }
 
-// open opens the loader; cancelling ctx ends it early.
-func (o options) open(ctx context.Context) (*loader.Loader, error) {
+// open opens the store and the loader; cancelling ctx ends it early. The place is to be closed after the loader.
+func (o options) open(ctx context.Context, plans map[string]*transform.Plan) (*loader.Loader, *address.Place, error) {
+	place, err := address.Open(ctx, o.URL, address.Options{Getenv: os.Getenv, Node: o.Node, Rank: o.Rank, Ranks: o.World})
+	if err != nil {
+		return nil, nil, &storeError{err}
+	}
+	l, err := o.openIn(ctx, place, plans)
+	if err != nil {
+		return nil, nil, errors.Join(err, place.Close())
+	}
+	return l, place, nil
+}
+
+// openIn opens the loader of a dataset in an open store.
+func (o options) openIn(ctx context.Context, place *address.Place, plans map[string]*transform.Plan) (*loader.Loader, error) {
 	log, err := newLog(o.LogLevel)
 	if err != nil {
 		return nil, err
@@ -99,20 +120,12 @@ func (o options) open(ctx context.Context) (*loader.Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, name, err := dir.Open(o.URL, dir.Options{Node: o.Node})
-	if err != nil {
-		return nil, &storeError{err}
-	}
-	plans, err := o.plans()
-	if err != nil {
-		return nil, err
-	}
 	program, err := worker.Find(o.WorkerPath)
 	if err != nil {
 		return nil, &workerError{err}
 	}
 	lo := loader.Options{
-		Store: st, Dir: name, URL: o.URL, CacheDir: o.CacheDir,
+		Store: place.Store, Dir: place.Name, URL: o.URL, CacheDir: o.CacheDir,
 		Seed: o.Seed, GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last,
 		Rank: o.Rank, World: o.World, Epochs: o.Epochs,
 		Plans: plans, Fields: o.Fields, Layout: o.Layout, OnBad: o.OnBad,
@@ -144,9 +157,12 @@ func (o options) plans() (map[string]*transform.Plan, error) {
 		sources = map[string]json.RawMessage{"": o.Transform}
 	}
 	plans := make(map[string]*transform.Plan, len(sources))
-	for field, source := range sources {
-		plan, err := transform.ParsePlan(source)
-		if err != nil {
+	for _, field := range slices.Sorted(maps.Keys(sources)) {
+		plan, err := transform.ParsePlan(sources[field])
+		switch {
+		case err != nil && field != "":
+			return nil, fmt.Errorf("plan of field %q: %w", field, err)
+		case err != nil:
 			return nil, err
 		}
 		plans[field] = plan

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/store/address"
 )
 
 // A session is one loader, being opened or open, and the batches that Python holds of it.
@@ -22,19 +23,20 @@ type session struct {
 
 	mu      sync.Mutex
 	loader  *loader.Loader // nil before it is open and after Close
+	place   *address.Place // the loader's store
 	last    int64
 	batches map[int64]*loader.Batch
 }
 
 // newSession starts to open a loader. The goroutine ends when it is open, has failed, or Close
 // cancels it.
-func newSession(open func(context.Context) (*loader.Loader, error)) *session {
+func newSession(open func(context.Context) (*loader.Loader, *address.Place, error)) *session {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &session{cancel: cancel, opened: make(chan struct{}), batches: map[int64]*loader.Batch{}}
 	go func() {
 		defer close(s.opened)
 		defer caught("Open", &s.failed)
-		s.loader, s.failed = open(ctx)
+		s.loader, s.place, s.failed = open(ctx)
 	}()
 	return s
 }
@@ -250,7 +252,7 @@ func Close(handle int64) (err error) {
 	if l == nil {
 		return nil
 	}
-	return encode(l.Close())
+	return encode(errors.Join(l.Close(), s.place.Close()))
 }
 
 func ask(op string, handle int64, question func(*loader.Loader) (any, error)) (out string, err error) {

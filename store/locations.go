@@ -15,8 +15,9 @@ const (
 	locationsFor = 10 * time.Minute
 	// locationsRetry is how long after a failure the locations of a file are asked for again.
 	locationsRetry = 5 * time.Second
-	// maxLocations bounds the files whose locations are remembered.
-	maxLocations = 4096
+	// maxLocations bounds the files whose locations are remembered: more than the bins of a large dataset, which
+	// are read in a random order, so that any bound below their number would ask for most of them all the time.
+	maxLocations = 16384
 )
 
 // Block is a stretch of a file and the nodes that hold it, the nearest first.

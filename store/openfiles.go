@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 )
 
@@ -75,6 +76,19 @@ func (o *OpenFiles) Acquire(ctx context.Context, n int) (*OpenFile, error) {
 		}
 		return nil, f.err
 	}
+}
+
+// Absent returns those of the given files that Acquire would have to open, each once.
+func (o *OpenFiles) Absent(files []int) []int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var absent []int
+	for _, n := range files {
+		if o.files[n] == nil && !slices.Contains(absent, n) {
+			absent = append(absent, n)
+		}
+	}
+	return absent
 }
 
 func ended(err error) bool {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/storetest"
 )
 
 // counter opens files that do nothing and counts them.
@@ -166,5 +168,25 @@ func TestOpenFilesGivenUp(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
+	must(t, o.Close())
+}
+
+func TestAbsent(t *testing.T) {
+	o := store.NewOpenFiles(2, func(context.Context, int) (store.File, error) { return nil, errors.New("no") })
+	if got := o.Absent([]int{3, 1, 3}); !slices.Equal(got, []int{3, 1}) {
+		t.Errorf("nothing is open: %v", got)
+	}
+	s := newDir(t)
+	storetest.Put(t, s, "/f", nil)
+	o = store.NewOpenFiles(2, func(ctx context.Context, _ int) (store.File, error) { return s.Open(ctx, "/f") })
+	f, err := o.Acquire(t.Context(), 1)
+	must(t, err)
+	if got := o.Absent([]int{3, 1, 3}); !slices.Equal(got, []int{3}) {
+		t.Errorf("1 is in use: %v", got)
+	}
+	o.Release(f)
+	if got := o.Absent([]int{1}); got != nil {
+		t.Errorf("1 is idle: %v", got)
+	}
 	must(t, o.Close())
 }

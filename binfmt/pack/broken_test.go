@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
@@ -132,7 +133,7 @@ func TestPackDiskFull(t *testing.T) {
 func TestPackDiskReallyFull(t *testing.T) {
 	small := t.TempDir()
 	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, "size=128k"); err != nil {
-		t.Skipf("SKIPPED: a small file system needs root: %v", err)
+		testdata.Missing(t, "root, for a small file system: %v", err)
 	}
 	defer func() {
 		if err := syscall.Unmount(small, syscall.MNT_DETACH); err != nil {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/store"
 )
 
 // ImageField is the name of the media field unless another is asked for.
@@ -20,18 +22,31 @@ const ImageField = "image"
 // slashes. If the folder holds folders only, they are the classes: the field label is the place of
 // a file's first folder among the sorted names. If it holds files only, there is no label.
 type Folder struct {
-	Root string
+	// Store holds the folder, whose name in it is Root. Default: Root is a path of this machine.
+	Store store.Store
+	Root  string
 	// Field names the media field. Default "image".
 	Field string
 }
 
-// Local returns the folder.
-func (f Folder) Local() []string { return []string{f.Root} }
+// Local returns the folder, if it is this machine's.
+func (f Folder) Local() []string { return localOnly(f.Store, f.Root) }
+
+func localOnly(st store.Store, path string) []string {
+	if st != nil {
+		return nil
+	}
+	return []string{path}
+}
 
 // List walks the folder. Links to files are followed, links to folders refused.
 func (f Folder) List(ctx context.Context) (*Listing, error) {
-	l := &Listing{Fields: []binfmt.Field{{Name: orDefault(f.Field, ImageField), Kind: binfmt.Media}}}
-	folders, err := f.walk(ctx, l)
+	l := &Listing{Store: f.Store, Fields: []binfmt.Field{{Name: orDefault(f.Field, ImageField), Kind: binfmt.Media}}}
+	walk := f.walk
+	if f.Store != nil {
+		walk = f.walkStore
+	}
+	folders, err := walk(ctx, l)
 	if err != nil {
 		return nil, fmt.Errorf("pack.Folder %s: %w", f.Root, err)
 	}
@@ -62,11 +77,11 @@ func (f Folder) walk(ctx context.Context, l *Listing) (folders []string, err err
 	}
 	// The slash makes a root that is itself a link to a folder be walked.
 	root := strings.TrimSuffix(f.Root, string(filepath.Separator)) + string(filepath.Separator)
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err := errors.Join(ctx.Err(), gone(err)); err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(root, path)
+		rel, err := filepath.Rel(root, file)
 		if err != nil || rel == "." {
 			return err
 		}
@@ -83,13 +98,49 @@ func (f Folder) walk(ctx context.Context, l *Listing) (folders []string, err err
 			}
 			return nil
 		}
-		if err := regular(path, d); err != nil {
+		if err := regular(file, d); err != nil {
 			return err
 		}
-		l.Entries = append(l.Entries, Entry{Key: filepath.ToSlash(rel), Path: path})
+		l.Entries = append(l.Entries, Entry{Key: filepath.ToSlash(rel), Path: file})
 		return nil
 	})
 	return folders, err
+}
+
+// walkStore is walk in a store.
+func (f Folder) walkStore(ctx context.Context, l *Listing) (folders []string, err error) {
+	info, err := f.Store.Stat(ctx, f.Root)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Dir {
+		return nil, fmt.Errorf("not a folder: %w", ErrSource)
+	}
+	base := strings.TrimSuffix(f.Root, "/") + "/"
+	for todo := []string{f.Root}; len(todo) > 0; {
+		dir := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		infos, err := f.Store.List(ctx, dir)
+		if err != nil {
+			return nil, gone(err)
+		}
+		for _, i := range infos {
+			rel := strings.TrimPrefix(i.Name, base)
+			switch {
+			case strings.HasPrefix(path.Base(i.Name), "."):
+				l.Hidden++
+			case i.Dir:
+				todo = append(todo, i.Name)
+				if !strings.Contains(rel, "/") {
+					folders = append(folders, rel)
+				}
+			default:
+				v := versionOf(i)
+				l.Entries = append(l.Entries, Entry{Key: rel, Path: i.Name, listed: &v})
+			}
+		}
+	}
+	return folders, nil
 }
 
 // gone says what a file or folder that is not there any more means at this point.

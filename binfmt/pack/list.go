@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/store"
 )
 
 // maxRecord bounds one line of a list, in bytes; a quote that is never closed ends there.
@@ -22,7 +22,10 @@ const maxRecord = 1 << 20
 // to the list's folder or absolute; it is also the sample's key. Every other column becomes a scalar
 // field. Text in a column called label becomes classes, unless Kinds says that it stays text.
 type List struct {
-	Path string
+	// Store holds the list, whose name in it is Path, and the files. Default: Path is a path of this machine,
+	// and so are the files'.
+	Store store.Store
+	Path  string
 	// Field names the media field. Default "image".
 	Field string
 	// PathColumn names the column of paths. Default "path".
@@ -31,14 +34,14 @@ type List struct {
 	Kinds map[string]binfmt.Kind
 }
 
-// Local returns the list's own path.
-func (s List) Local() []string { return []string{s.Path} }
+// Local returns the list's own path, if it is this machine's.
+func (s List) Local() []string { return localOnly(s.Store, s.Path) }
 
 // List reads the list. Values missing and kinds mixed in a column are errors that name the line.
 func (s List) List(ctx context.Context) (*Listing, error) {
-	f, err := os.Open(s.Path)
-	if err != nil {
-		return nil, fmt.Errorf("pack.List: %w", err)
+	f := filesIn(s.Store).open(ctx, []Entry{{Path: s.Path}})[0]
+	if f.err != nil {
+		return nil, fmt.Errorf("pack.List: %w", f.err)
 	}
 	defer f.Close()
 	l, err := s.parse(ctx, f)
@@ -66,15 +69,24 @@ func (s List) parse(ctx context.Context, r io.Reader) (*Listing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrSource)
 	}
-	base := filepath.Dir(s.Path)
+	l.Store = s.Store
 	for i := range l.Entries {
-		e := &l.Entries[i]
-		e.Path = filepath.FromSlash(e.Key)
-		if !filepath.IsAbs(e.Path) {
-			e.Path = filepath.Join(base, e.Path)
-		}
+		l.Entries[i].Path = s.file(l.Entries[i].Key)
 	}
 	return l, l.arrange(s.Path)
+}
+
+// file is the name of a file that the list names.
+func (s List) file(named string) string {
+	switch {
+	case s.Store == nil && filepath.IsAbs(filepath.FromSlash(named)):
+		return filepath.FromSlash(named)
+	case s.Store == nil:
+		return filepath.Join(filepath.Dir(s.Path), filepath.FromSlash(named))
+	case path.IsAbs(named):
+		return named
+	}
+	return path.Join(path.Dir(s.Path), named)
 }
 
 // bomless takes away the mark that some spreadsheets put before UTF-8.

@@ -211,7 +211,7 @@ func (p *packer) run(ctx context.Context, src Source) (*binfmt.Manifest, error) 
 	if err := p.sweep(ctx, m); err != nil {
 		return nil, err
 	}
-	if err := p.write(ctx, list.Fields, bins); err != nil {
+	if err := p.write(ctx, list, bins); err != nil {
 		if errors.Is(err, ErrChanged) {
 			err = errors.Join(err, j.forget(ctx))
 		}
@@ -223,7 +223,7 @@ func (p *packer) run(ctx context.Context, src Source) (*binfmt.Manifest, error) 
 // learn is the first pass and the plan made from it.
 func (p *packer) learn(ctx context.Context, list *Listing, j *journal) ([]*binPlan, error) {
 	progress := Progress{Phase: "scan", Total: int64(len(list.Entries))}
-	s := &scanner{journal: j, workers: p.Workers, chunk: p.testing.chunk, step: func(files int, _ int64) {
+	s := &scanner{files: filesIn(list.Store), journal: j, workers: p.Workers, chunk: p.testing.chunk, step: func(files int, _ int64) {
 		progress.Done += int64(files)
 		p.Progress(progress)
 	}}
@@ -268,13 +268,13 @@ func (p *packer) existing(ctx context.Context, m *binfmt.Manifest) (*binfmt.Mani
 }
 
 // write is the second pass.
-func (p *packer) write(ctx context.Context, fields []binfmt.Field, bins []*binPlan) error {
+func (p *packer) write(ctx context.Context, list *Listing, bins []*binPlan) error {
 	progress := Progress{Phase: "write"}
 	for _, b := range bins {
 		progress.Total += b.Bytes
 	}
 	together := min(p.Workers, len(bins))
-	w := &binWriter{st: p.st, dir: p.dir, fields: fields, ahead: 2*p.Workers/together + 2, step: func(n int64) {
+	w := &binWriter{files: filesIn(list.Store), st: p.st, dir: p.dir, fields: list.Fields, ahead: 2*p.Workers/together + 2, step: func(n int64) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		progress.Done += n

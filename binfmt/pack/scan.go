@@ -9,7 +9,6 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
-	"os"
 	"strings"
 	"sync"
 
@@ -35,6 +34,7 @@ type seen struct {
 
 // scanner is the first pass: it reads every file once.
 type scanner struct {
+	files   sourceFiles
 	journal *journal
 	workers int
 	chunk   int
@@ -59,21 +59,18 @@ func (s *scanner) scan(ctx context.Context, entries []Entry) ([]item, error) {
 }
 
 func (s *scanner) scanChunk(ctx context.Context, chunk int, entries []Entry, items []item) error {
-	all, fresh := make([]seen, 0, len(entries)), false
+	all, fresh := make([]seen, len(entries)), false
 	buf := make([]byte, 256<<10)
-	for i, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		known, isNew, err := s.look(e, buf)
+	for first := 0; first < len(entries); first += s.files.together() {
+		last := min(first+s.files.together(), len(entries))
+		isNew, err := s.look(ctx, entries[first:last], all[first:last], buf)
 		if err != nil {
 			return err
 		}
-		all, fresh = append(all, known), fresh || isNew
-		items[i] = known.item(e)
-		s.mu.Lock()
-		s.step(1, known.Size)
-		s.mu.Unlock()
+		fresh = fresh || isNew
+	}
+	for i, e := range entries {
+		items[i] = all[i].item(e)
 	}
 	if !fresh {
 		return nil
@@ -88,31 +85,66 @@ func (k seen) item(e Entry) item {
 	}}
 }
 
-// look reads one file, unless the journal has it with the size and time that it has now.
-func (s *scanner) look(e Entry, buf []byte) (k seen, isNew bool, err error) {
-	info, err := os.Stat(e.Path)
-	if err != nil {
-		return seen{}, false, sourceError(e, absent(e, err))
+// look fills in what files hold: reads them, but for those that the journal has with the size and time that
+// they have now. It tells whether it read any.
+func (s *scanner) look(ctx context.Context, entries []Entry, all []seen, buf []byte) (fresh bool, err error) {
+	var todo []int
+	var unread []Entry
+	for i, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		now, err := s.files.stat(ctx, e)
+		if err != nil {
+			return false, sourceError(e, absent(e, err))
+		}
+		known, ok := s.journal.known(e.Path)
+		if !ok || known.Size != now.size || known.MTime != now.mtime {
+			known = seen{Path: e.Path, Size: now.size, MTime: now.mtime}
+			todo, unread = append(todo, i), append(unread, e)
+		} else {
+			s.report(known.Size)
+		}
+		all[i] = known
 	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait for ever
-		return seen{}, false, sourceError(e, fmt.Errorf("%s, want a file: %w", info.Mode().Type(), ErrSource))
+	if len(unread) > 1 {
+		s.files.expect(ctx, unread)
 	}
-	if k, ok := s.journal.known(e.Path); ok && k.Size == info.Size() && k.MTime == info.ModTime().UnixNano() {
-		return k, false, nil
+	var errs []error
+	for n, f := range s.files.open(ctx, unread) { // all are closed, whatever happens to one
+		k, e := &all[todo[n]], unread[n]
+		errs = append(errs, s.readFile(ctx, k, e, f, buf, errs))
 	}
-	f, err := os.Open(e.Path)
-	if err != nil {
-		return seen{}, false, sourceError(e, absent(e, err))
+	return len(unread) > 0, errors.Join(errs...)
+}
+
+// readFile reads and closes a file; after errors of others it is only closed.
+func (s *scanner) readFile(ctx context.Context, k *seen, e Entry, f sourceFile, buf []byte, before []error) error {
+	if f.err != nil {
+		return sourceError(e, absent(e, f.err))
 	}
 	defer f.Close()
-	k = seen{Path: e.Path, MTime: info.ModTime().UnixNano()}
+	if err := errors.Join(before...); err != nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	expected := k.Size
 	if err := k.read(f, buf); err != nil {
-		return seen{}, false, sourceError(e, err)
+		return sourceError(e, err)
 	}
-	if k.Size != info.Size() {
-		return seen{}, false, sourceError(e, fmt.Errorf("%d bytes read, %d expected: %w", k.Size, info.Size(), ErrChanged))
+	if k.Size != expected {
+		return sourceError(e, fmt.Errorf("%d bytes read, %d expected: %w", k.Size, expected, ErrChanged))
 	}
-	return k, true, nil
+	s.report(k.Size)
+	return nil
+}
+
+func (s *scanner) report(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.step(1, bytes)
 }
 
 // absent tells a file that was seen a moment ago from one that a list names and that never was.

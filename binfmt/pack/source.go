@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/store"
 )
 
 // ErrSource: what is to be packed breaks a rule. The message names file or line.
@@ -20,16 +21,17 @@ var ErrChanged = errors.New("the source changed while it was packed")
 type Source interface {
 	// List returns the samples and what is known about them without reading the media.
 	List(ctx context.Context) (*Listing, error)
-	// Local returns the paths of local files and folders that the source consists of.
+	// Local returns the paths of this machine's files and folders that the source consists of.
 	Local() []string
 }
 
 // Entry is one sample to be packed.
 type Entry struct {
 	Key     string
-	Path    string         // of the media file, as the operating system knows it
+	Path    string         // of the media file, as the operating system or the source's store knows it
 	Scalars []binfmt.Value // one a scalar field, in the listing's order
 	line    int            // in a list, else 0
+	listed  *version       // as the store's listing told it; nil: ask
 }
 
 // Listing is everything to be packed.
@@ -42,6 +44,8 @@ type Listing struct {
 	Explicit bool
 	// Hidden counts files and folders left out because their name starts with a dot.
 	Hidden int
+	// Store holds the files that the entries name. nil: they are this machine's.
+	Store store.Store
 }
 
 // arrange sorts the entries by key, checks fields and keys and refuses duplicates.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"sync"
 
@@ -38,6 +37,7 @@ func (p *bufferPool) get(n int64) *[]byte {
 
 // binWriter is the second pass: it writes bins.
 type binWriter struct {
+	files  sourceFiles
 	st     store.Store
 	dir    string
 	fields []binfmt.Field
@@ -150,7 +150,8 @@ func (w *binWriter) writeParts(ctx context.Context, b *binPlan, out io.Writer) e
 	queue := make(chan *loaded, w.ahead)
 	g.Go(func() error {
 		defer close(queue)
-		for _, it := range b.items {
+		for i, it := range b.items {
+			w.expect(ctx, b.items, i)
 			l := &loaded{done: make(chan struct{})}
 			select {
 			case queue <- l:
@@ -167,6 +168,19 @@ func (w *binWriter) writeParts(ctx context.Context, b *binPlan, out io.Writer) e
 	})
 	g.Go(func() error { return w.drain(ctx, b, queue, out) })
 	return g.Wait()
+}
+
+// expect tells where the files are which ones come next, some at a time.
+func (w *binWriter) expect(ctx context.Context, items []item, next int) {
+	n := w.files.together()
+	if n == 1 || next%n != 0 {
+		return
+	}
+	var entries []Entry
+	for _, it := range items[next:min(next+n, len(items))] {
+		entries = append(entries, it.Entry)
+	}
+	w.files.expect(ctx, entries)
 }
 
 func (w *binWriter) drain(ctx context.Context, b *binPlan, queue <-chan *loaded, out io.Writer) error {
@@ -211,7 +225,7 @@ func pad(out io.Writer, n int64) error {
 // emit writes one part and gives its memory back.
 func (w *binWriter) emit(ctx context.Context, it item, buf *[]byte, out io.Writer) error {
 	if buf == nil {
-		return stream(ctx, it, out)
+		return w.stream(ctx, it, out)
 	}
 	_, err := out.Write(*buf)
 	w.pool.pool.Put(buf)
@@ -223,7 +237,7 @@ func (w *binWriter) load(ctx context.Context, it item) (*[]byte, error) {
 	if err := ctx.Err(); err != nil || it.part.Len > streamAbove {
 		return nil, err
 	}
-	f, err := openAgain(it)
+	f, err := w.openAgain(ctx, it)
 	if err != nil {
 		return nil, err
 	}
@@ -239,24 +253,21 @@ func (w *binWriter) load(ctx context.Context, it item) (*[]byte, error) {
 }
 
 // openAgain opens a file for the second time, and finds out early if it is another one.
-func openAgain(it item) (*os.File, error) {
-	f, err := os.Open(it.Path)
-	if err != nil {
-		return nil, sourceError(it.Entry, gone(err))
+func (w *binWriter) openAgain(ctx context.Context, it item) (sourceFile, error) {
+	f := w.files.open(ctx, []Entry{it.Entry})[0]
+	if f.err != nil {
+		return f, sourceError(it.Entry, gone(f.err))
 	}
-	info, err := f.Stat()
-	if err == nil && info.Size() != it.part.Len {
-		err = fmt.Errorf("%d bytes, %d before: %w", info.Size(), it.part.Len, ErrChanged)
-	}
-	if err != nil {
-		return nil, sourceError(it.Entry, errors.Join(err, f.Close()))
+	if f.size != it.part.Len {
+		err := fmt.Errorf("%d bytes, %d before: %w", f.size, it.part.Len, ErrChanged)
+		return f, sourceError(it.Entry, errors.Join(err, f.Close()))
 	}
 	return f, nil
 }
 
 // stream copies a large part. That it changed is known only at the end; the bin is then given up.
-func stream(ctx context.Context, it item, out io.Writer) error {
-	f, err := openAgain(it)
+func (w *binWriter) stream(ctx context.Context, it item, out io.Writer) error {
+	f, err := w.openAgain(ctx, it)
 	if err != nil {
 		return err
 	}

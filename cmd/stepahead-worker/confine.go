@@ -28,6 +28,10 @@ func confine() (lockdown.Isolation, error) {
 	if err != nil || on != 1 {
 		return lockdown.Isolation{}, fmt.Errorf("no_new_privs is not in force (%d, %v): this program must be started by a stepahead pool", on, err)
 	}
+	// With the pool this ends as it is. With a script in between it ends with that, which ends with the pool.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return lockdown.Isolation{}, fmt.Errorf("asking to end with the parent process: %w", err)
+	}
 	i := lockdown.Enter()
 	i.InForce = slices.Insert(i.InForce, 0, "no_new_privs")
 	return i, nil

@@ -15,6 +15,8 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/address"
 )
 
 // packFlags say what to pack and where to.
@@ -31,12 +33,13 @@ type packFlags struct {
 func newPackCommand() *cobra.Command {
 	var f packFlags
 	c := &cobra.Command{
-		Use:   "pack DIR|LIST -o DATASET",
+		Use:   "pack DIR|LIST|URL -o DATASET",
 		Short: "Pack a folder or a list of files into a dataset",
 		Long: `Pack a folder of files, or the files that a list names, into a dataset: large bins, an Arrow index beside
 each, and a manifest. Class folders become labels. A list is a CSV file whose first line names the columns, or
 a .jsonl file with one object a line; one column holds the files' paths, relative to the list, and every other
-one becomes a scalar field. Text in a column called label becomes classes.
+one becomes a scalar field. Text in a column called label becomes classes. Source and dataset may each be a URL of a
+store; the paths in a list are then names in the list's store.
 
 The dataset appears at the end, in one step. After an error or a kill the same command goes on where it stopped;
 until then everything is in DATASET/.stepahead-pack.`,
@@ -50,7 +53,7 @@ until then everything is in DATASET/.stepahead-pack.`,
 	}
 	flags := c.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "folder or URL of the dataset (required)")
-	flags.IntVar(&f.options.Workers, "workers", 0, "files read at the same time (default: the number of processors)")
+	flags.IntVar(&f.options.Workers, "workers", 0, "files read at the same time (default: the number of processors; 16 where they come from another machine)")
 	flags.Var(&f.block, "block-size", "a part that is not larger lies in one block (default: the destination's block size)")
 	flags.Var(&f.bin, "bin-size", "size at which a bin is full (default 16GiB)")
 	flags.BoolVar(&f.options.SkipBad, "skip-bad", false, "leave out empty files and, in folders, files of no known media type")
@@ -70,15 +73,16 @@ func runPack(ctx context.Context, f packFlags, out, errOut io.Writer) error {
 	if err := f.options.Validate(); err != nil {
 		return exit.Usage(err)
 	}
-	src, err := f.open()
-	if err != nil {
-		return fmt.Errorf("pack: %w", err)
-	}
 	dst, err := openPlace(ctx, f.output)
 	if err != nil {
 		return fmt.Errorf("pack: %w", err)
 	}
 	defer dst.Close()
+	src, done, err := f.open(ctx, dst)
+	if err != nil {
+		return codeOfPack(fmt.Errorf("pack: %w", err))
+	}
+	defer done()
 	report := new(pack.Report)
 	f.options.Report = report
 	progress := newMeter(errOut)
@@ -91,20 +95,75 @@ func runPack(ctx context.Context, f packFlags, out, errOut io.Writer) error {
 	return printPacked(out, f, m, report)
 }
 
-// open takes a folder for a folder and everything else for a list.
-func (f packFlags) open() (pack.Source, error) {
-	info, err := os.Stat(f.source)
+// remoteWorkers is how many files are read at the same time from a store that is not this machine: each waits for the
+// network most of the time.
+const remoteWorkers = 16
+
+// open takes a folder for a folder and everything else for a list. The function it returns closes what it opened.
+func (f *packFlags) open(ctx context.Context, dst *address.Place) (pack.Source, func(), error) {
+	path, from, err := openSource(ctx, f.source)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if info.IsDir() {
-		return pack.Folder{Root: f.source, Field: f.field}, nil
+	done := func() {}
+	var st store.Store
+	isDir := false
+	if from == nil {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		isDir = info.IsDir()
+	} else {
+		done = func() { _ = from.Close() } // it was only read from
+		info, err := from.Store.Stat(ctx, path)
+		if err == nil {
+			err = apart(f.source, info, dst)
+		}
+		if err != nil {
+			done()
+			return nil, nil, err
+		}
+		st, isDir = from.Store, info.Dir
+		if f.options.Workers == 0 {
+			f.options.Workers = remoteWorkers
+		}
+	}
+	if isDir {
+		return pack.Folder{Store: st, Root: path, Field: f.field}, done, nil
 	}
 	kinds := make(map[string]binfmt.Kind, len(f.columns))
 	for name, kind := range f.columns {
 		kinds[name] = binfmt.Kind(kind)
 	}
-	return pack.List{Path: f.source, Field: f.field, PathColumn: f.pathColumn, Kinds: kinds}, nil
+	return pack.List{Store: st, Path: path, Field: f.field, PathColumn: f.pathColumn, Kinds: kinds}, done, nil
+}
+
+// openSource returns the path of a source on this machine, or a name in a store elsewhere.
+func openSource(ctx context.Context, url string) (path string, from *address.Place, err error) {
+	if !strings.Contains(url, "://") {
+		return url, nil, nil
+	}
+	p, err := openPlace(ctx, url)
+	if err != nil {
+		return "", nil, err
+	}
+	if _, local := p.Store.(store.Localizer); local {
+		return p.URL(p.Name), nil, p.Close()
+	}
+	return p.Name, p, nil
+}
+
+// apart refuses to pack into what is read, where both are in the same store.
+func apart(source string, from store.Info, dst *address.Place) error {
+	name, err := dst.Resolve(source)
+	if err != nil || !from.Dir {
+		return nil
+	}
+	if dst.Name == name || strings.HasPrefix(dst.Name, strings.TrimSuffix(name, "/")+"/") {
+		return fmt.Errorf("the destination %s lies inside the source %s: choose another place: %w", dst.URL(dst.Name), source, pack.ErrSource)
+	}
+	return nil
 }
 
 func codeOfPack(err error) error {

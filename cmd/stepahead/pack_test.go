@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 // command runs the program in this process.
@@ -172,7 +173,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		if err != nil {
-			t.Skipf("SKIPPED: %v", err)
+			testdata.Missing(t, "a device that is always full: %v", err)
 		}
 		var says bytes.Buffer
 		root := newRoot()
@@ -182,5 +183,26 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s", args, code, &says)
 		}
 		full.Close()
+	}
+}
+
+// TestPackFromURLs: a source may be given as the URL of a folder or list of this machine, with the same result.
+func TestPackFromURLs(t *testing.T) {
+	source, sets := gifs(t, 5), t.TempDir()
+	must(t, os.WriteFile(filepath.Join(source, "list.csv"), []byte("path\na/000.gif\nb/001.gif\n"), 0o644))
+	for i, from := range []string{source + "/a", "dir://" + source + "/a", "file://" + source + "/a", "file://" + source + "/list.csv"} {
+		want := "3 samples"
+		if strings.HasSuffix(from, ".csv") {
+			want = "2 samples"
+		}
+		if code, out, errOut := command(t, "pack", from, "-o", filepath.Join(sets, fmt.Sprint(i))); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("pack %s: %d, %s%s", from, code, out, errOut)
+		}
+	}
+	if code, _, errOut := command(t, "pack", "dir://"+source+"/b", "-o", filepath.Join(source, "b", "set")); code != 1 || !strings.Contains(errOut, "inside the source") {
+		t.Errorf("into its own source: %d, %s", code, errOut)
+	}
+	if code, _, errOut := command(t, "pack", "s3://b/x", "-o", filepath.Join(sets, "x")); code != 3 || !strings.Contains(errOut, "scheme s3") {
+		t.Errorf("no store: %d, %s", code, errOut)
 	}
 }

@@ -223,7 +223,7 @@ func writeNPY(path string, dtype transform.Dtype, shape []int, tensor []byte) (s
 		return "", err
 	}
 	folder := filepath.Dir(path)
-	f, err := os.CreateTemp(folder, "."+filepath.Base(path)+".*")
+	f, err := os.CreateTemp(folder, ".stepahead-transform.*") // not the file's own name, which may be as long as one can be
 	if err != nil {
 		var cause *fs.PathError // names the temporary file, which nobody knows
 		if errors.As(err, &cause) {
@@ -259,7 +259,7 @@ func writeNPY(path string, dtype transform.Dtype, shape []int, tensor []byte) (s
 func replaceable(path string) (string, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return path, nil
+		return missing(path), nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("transform: %w", err)
@@ -269,6 +269,28 @@ func replaceable(path string) (string, error) {
 		err = exit.Usage(fmt.Errorf("transform: -o %s is not a file (%s): name one", path, info.Mode().Type()))
 	}
 	return target, err
+}
+
+// maxLinks is how many links in a row are followed: as many as Linux follows.
+const maxLinks = 40
+
+// missing returns what a path that names no file names once it is written: the end of the links that begin there.
+func missing(path string) string {
+	for range maxLinks {
+		link, err := os.Readlink(path)
+		if err != nil {
+			return path // no link
+		}
+		folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return path // whoever writes there says so
+		}
+		if !filepath.IsAbs(link) {
+			link = filepath.Join(folder, link)
+		}
+		path = link
+	}
+	return path
 }
 
 // npyHeader returns the bytes before the elements: magic, version, length, and a Python dict padded to 64 bytes.

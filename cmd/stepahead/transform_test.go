@@ -275,6 +275,36 @@ func TestTransformSparesWhatIsNoFile(t *testing.T) {
 	}
 }
 
+// Names may be as long as the file system allows, and links may lead to what is not there yet.
+func TestTransformWritesWhereItIsTold(t *testing.T) {
+	w := newWorkspace(t)
+	if err := os.MkdirAll(w.path("deep/er"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"folder": "deep/er", "first": "folder/second", "deep/er/second": "../third.npy"} {
+		if err := os.Symlink(to, w.path(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := strings.Repeat("x", 251) + ".npy"
+	for out, file := range map[string]string{"first": "deep/third.npy", long: long} {
+		code, says := w.run("--plan", w.path("plan.json"), w.path("in.png"), "-o", w.path(out))
+		if code != exit.OK {
+			t.Errorf("-o %s: exit code %d: %s", out, code, says)
+		}
+		if data, err := os.ReadFile(w.path(file)); err != nil || !strings.HasPrefix(string(data), "\x93NUMPY") {
+			t.Errorf("-o %s: %.9q, %v", out, data, err)
+		}
+	}
+	if info, err := os.Lstat(w.path("first")); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("the link is %v now, %v", info, err)
+	}
+	code, says := w.run("--plan", w.path("plan.json"), w.path("in.png"), "-o", w.path("x"+long))
+	if code != exit.Environment || !strings.Contains(says, "too long") {
+		t.Errorf("a name that is too long: exit code %d: %s", code, says)
+	}
+}
+
 func TestTransformNamesTheFolderThatIsNotThere(t *testing.T) {
 	w := newWorkspace(t)
 	code, says := w.run(w.path("in.png"), "-o", w.path("gone/out.npy"))

@@ -28,6 +28,8 @@ var goroutineOwners = map[string]string{
 	"pybind/session.go":             "ends when the loader is open, has failed or is closed",
 	"store/dir/read.go":             "a read waits for its blocks",
 	"store/hdfs/ec/read.go":         "a read waits for its units",
+	"store/hdfs/internal/fakedn":    "a fake DataNode's Close waits for all of them",
+	"store/hdfs/many.go":            "a read waits for its requests",
 	"store/hdfs/namenode/client.go": "Close waits for all of them",
 	"store/storetest":               "a test waits for all of them",
 	"transform/worker/process.go":   "ends with the worker process, which Close kills",

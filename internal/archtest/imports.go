@@ -50,6 +50,7 @@ var reserved = []struct {
 	{"hints/hintspb", []string{"hints"}, "wire types stay with their owner"},
 	{"agent/fetch/fetchpb", []string{"agent/fetch"}, "wire types stay with their owner"},
 	{"store/storetest", nil, "test code is not linked into programs"},
+	{"store/hdfs/internal/fakedn", nil, "test code is not linked into programs"},
 	{"internal/testdata", nil, "test code is not linked into programs"},
 	{"internal/hdfstest", nil, "test code is not linked into programs"},
 	{"internal/archtest", nil, "test code is not linked into programs"},

@@ -15,10 +15,19 @@ import (
 
 // Options say who asks. The zero value reads from everywhere alike.
 type Options struct {
+	// Getenv gives the variables of the environment that stores are configured by, as os.Getenv. Default:
+	// none is set.
+	Getenv func(name string) string
 	// Node is the storage node that the reader runs on: its own replicas come first. A node that the store
-	// does not have is an error. Default: none.
+	// does not have is ErrNode. Default: none.
 	Node string
+	// Rank of Ranks readers that read the same files at the same time: of replicas that are equally near, each
+	// reads another one. Default: the only one.
+	Rank, Ranks int
 }
+
+// ErrNode: Options.Node is no node of the store.
+var ErrNode = dir.ErrNode
 
 // Place is an open store, and a name in it.
 type Place struct {

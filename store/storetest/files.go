@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -250,6 +251,11 @@ func testList(t *testing.T, s store.Store) {
 
 func testOddNames(t *testing.T, s store.Store) {
 	odd := []string{"new\nline", `back\slash`, "spa ce", "*?[x]", "ünï", "\"quote\"", "-dash", "..x", "...", "%2e%2e", "file:x"}
+	if w, err := s.Create(t.Context(), "/odd/file:x"); errors.Is(err, store.ErrName) { // HDFS has no colons in names
+		odd = slices.DeleteFunc(odd, func(name string) bool { return strings.Contains(name, ":") })
+	} else if err == nil {
+		w.Abort()
+	}
 	for _, name := range odd {
 		Put(t, s, "/odd/"+name, []byte(name))
 	}

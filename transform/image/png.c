@@ -2,7 +2,8 @@
    colour under it kept, grey is repeated, palettes are looked up; gamma and profiles are ignored.
    16-bit samples: plain grey is scaled, (v*255 + 32895) >> 16; colour, and grey with alpha, keep
    their high byte, as Pillow does. Every row is decompressed, so that a fault below the wanted
-   region is found as well. */
+   region is found as well; what lies behind the last row only as far as it is small, because it holds
+   no pixels and may inflate to anything. */
 #include "picture.h"
 
 #include <setjmp.h>
@@ -10,6 +11,9 @@
 #include <string.h>
 
 #include <png.h>
+
+/* slack is how much of the stored data behind the last row is read. It inflates to a thousand times as much at most. */
+enum { slack = 64 << 10 };
 
 typedef struct {
   sa_picture head;
@@ -19,6 +23,8 @@ typedef struct {
   size_t n, at;
   sa_box box;
   int32_t row;      /* rows taken from the decoder */
+  int64_t due;      /* rows, of all passes, that the library has not made yet */
+  size_t beyond;    /* bytes that it has read since */
   uint8_t *line;    /* one whole row */
   uint8_t *picture; /* all rows, when interlaced */
   int64_t max_memory;
@@ -70,9 +76,25 @@ static void on_read(png_structp p, png_bytep to, size_t count) {
     sa_fail(&g->head.error, SA_TRUNCATED, "the data end at row %d of %d", g->row, g->head.header.height);
     png_longjmp(p, 1);
   }
+  if (g->due == 0 && (g->beyond += count) > slack) png_longjmp(p, 1); /* without an error: there is the picture */
   memcpy(to, g->in + g->at, count);
   g->at += count;
   if (begin == g->next_chunk && count == 8) shorten(g, to);
+}
+
+static void on_row(png_structp p, png_row_infop info, png_bytep row) {
+  png *g = png_get_io_ptr(p);
+  (void)info;
+  (void)row;
+  g->due--;
+}
+
+/* count_rows sets how many rows the library will make. */
+static void count_rows(png *g, int passes) {
+  const png_uint_32 width = (png_uint_32)g->head.header.width, height = (png_uint_32)g->head.header.height;
+  g->due = passes > 1 ? 0 : height;
+  for (int pass = 0; passes > 1 && pass < passes; pass++)
+    if (PNG_PASS_COLS(width, pass) > 0) g->due += PNG_PASS_ROWS(height, pass);
 }
 
 static void enter(png *g, const uint8_t *in, size_t n) {
@@ -127,16 +149,19 @@ static int prepare(png *g) {
   int passes;
   if (setjmp(png_jmpbuf(g->p))) return -1;
   to_rgb(g);
+  png_set_read_user_transform_fn(g->p, on_row);
   passes = png_set_interlace_handling(g->p);
+  count_rows(g, passes);
   if (within_limit(g, passes) < 0) return -1;
   png_read_update_info(g->p, g->info);
   if (png_get_rowbytes(g->p, g->info) != row_bytes) return sa_fail(&g->head.error, SA_UNSUPPORTED, "no conversion to 8-bit RGB");
   return reserve(g, passes, row_bytes) < 0 ? -1 : passes;
 }
 
-/* broken decides how to go on after a failure: as a failure, or with empty rows. */
+/* broken decides how to go on after a jump: as a failure, or with empty rows. A jump without an error comes after the last
+   row. */
 static int broken(png *g) {
-  if (!sa_forgive(&g->head.error, g->fill)) return -1;
+  if (g->head.error.kind != SA_OK && !sa_forgive(&g->head.error, g->fill)) return -1;
   g->empty = 1;
   return 0;
 }
@@ -152,7 +177,10 @@ static int read_passes(png *g, int passes) {
 /* place_rows decodes the rows of the box straight into out. */
 static int place_rows(png *g, uint8_t *out, size_t stride) {
   const int32_t end = g->box.y + g->box.h;
-  if (setjmp(png_jmpbuf(g->p))) return -1;
+  if (setjmp(png_jmpbuf(g->p))) {
+    g->row = end;
+    return g->head.error.kind == SA_OK ? 0 : -1;
+  }
   for (; g->row < end; g->row++) png_read_row(g->p, out + stride * (size_t)(g->row - g->box.y), NULL);
   return 0;
 }
@@ -253,6 +281,7 @@ sa_picture *sa_png_open(const uint8_t *in, size_t n, const sa_limits *l, sa_erro
   g->head.close = close_;
   g->max_memory = l->max_memory;
   g->fill = l->fill;
+  g->due = 1; /* or more: it is not known before the header is read */
   g->next_chunk = 8; /* after the signature */
   enter(g, in, n);
   g->p = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, g, on_error, on_warning, g, on_malloc, on_free);

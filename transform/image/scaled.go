@@ -8,7 +8,7 @@ package image
 // shrink makes the first stage of a plan decode a smaller picture, if the plan allows it and the result has no more
 // pixels than that.
 func (s *stage) shrink(p *picture) {
-	if p.decoding.JPEG != "dct-scaled" || p.name != "jpeg" || !s.resized {
+	if p.decoding.JPEG != "dct-scaled" || p.name != "jpeg" || s.resampling != resized {
 		return
 	}
 	for d := 8; d > 1; d /= 2 {

@@ -2,20 +2,27 @@ package image
 
 import "github.com/stepahead-io/stepahead/transform"
 
+// resampling is how a stage makes new pixels out of those in its box.
+type resampling int
+
+const (
+	asIs resampling = iota
+	resized
+	blurred
+)
+
 // stage is a piece of a plan that one pass over a picture executes: take a box, resize it, cut a
 // window out of the result, lay it on a black ground, mirror all. Each part may be without effect.
 type stage struct {
 	crop       transform.Box // of the input, inside it
 	w, h       int           // what crop is resized to
-	version    int           // of the order of passes
+	resampling resampling
+	version    int // of the order of passes
 	filter     transform.Filter
-	resized    bool
-	blur       transform.Blur // in place of a resize, if blurred
-	blurred    bool
-	window     transform.Box // of the resized picture, inside it
+	blur       transform.Blur // in place of a resize
+	window     transform.Box  // of the resized picture, inside it
 	outW, outH int
 	atX, atY   int // where the window lies in the output
-	padded     bool
 	mirror     bool
 
 	denominator int    // of the scale at which the picture is decoded; crop is in its own size
@@ -27,6 +34,9 @@ func newStage(width, height int) *stage {
 	return &stage{crop: whole, w: width, h: height, window: whole, outW: width, outH: height, denominator: 1}
 }
 
+// padded tells whether the output is larger than the window: black is around it.
+func (s *stage) padded() bool { return s.outW > s.window.W || s.outH > s.window.H }
+
 // add puts a step at the end of the stage; false means that the step needs a part of its own.
 func (s *stage) add(step transform.Step) (bool, error) {
 	switch step.Kind {
@@ -35,12 +45,12 @@ func (s *stage) add(step transform.Step) (bool, error) {
 		s.atX = s.outW - s.atX - s.window.W
 		return true, nil
 	case transform.StepCrop:
-		if s.padded || s.mirror {
+		if s.padded() || s.mirror {
 			return false, nil
 		}
 		return s.cut(step), nil
 	case transform.StepResize, transform.StepBlur:
-		if s.resized || s.padded || s.mirror {
+		if s.resampling != asIs || s.padded() || s.mirror {
 			return false, nil
 		}
 		if step.Kind == transform.StepBlur {
@@ -63,8 +73,7 @@ func (s *stage) cut(step transform.Step) bool {
 		return false
 	}
 	s.outW, s.outH, s.atX, s.atY = b.W, b.H, x0-b.X, y0-b.Y
-	s.padded = !inside
-	if s.resized {
+	if s.resampling != asIs {
 		s.window = transform.Box{X: s.window.X + x0, Y: s.window.Y + y0, W: x1 - x0, H: y1 - y0}
 		return true
 	}
@@ -84,7 +93,7 @@ func (s *stage) scale(step transform.Step) error {
 	if _, known := kernelOf(step.Filter); !known && step.Filter != transform.Nearest {
 		return bad(step, "resize with an unknown filter %q", step.Filter)
 	}
-	s.resized, s.version, s.filter, s.w, s.h = true, step.Version, step.Filter, step.Width, step.Height
+	s.resampling, s.version, s.filter, s.w, s.h = resized, step.Version, step.Filter, step.Width, step.Height
 	s.window = transform.Box{W: s.w, H: s.h}
 	s.outW, s.outH = s.w, s.h
 	return nil
@@ -101,7 +110,7 @@ func (s *stage) smooth(step transform.Step) error {
 			return bad(step, "a blur of %d taps and standard deviation %v over %d pixels; taps are odd and half of them fewer than pixels", axis.kernel, axis.sigma, axis.side)
 		}
 	}
-	s.resized, s.blurred, s.blur = true, true, b
+	s.resampling, s.blur = blurred, b
 	return nil
 }
 
@@ -141,7 +150,7 @@ type tables struct {
 // passes returns the weights of the two axes; nil where a pass would change nothing.
 func (s *stage) passes() (across, down weighing) {
 	in := s.input()
-	if s.blurred {
+	if s.resampling == blurred {
 		return gaussianOf(in.across.n, s.blur.KernelX, s.blur.SigmaX), gaussianOf(in.down.n, s.blur.KernelY, s.blur.SigmaY)
 	}
 	if in.across.changed(s.w) {

@@ -68,9 +68,14 @@ func fakeWorker(mode string) {
 	}
 }
 
-// ownerOfHangingWorker prints its worker's process id once the worker is up, then waits for a job that never ends.
+// ownerOfHangingWorker prints its worker's process id once the worker is up, then waits for a job that never ends. Another
+// program than this one has no such job: it waits all the same.
 func ownerOfHangingWorker() {
-	p, err := New(Options{Path: os.Args[0], MemoryLimit: fakeMemory, Workers: 1, Deadline: time.Hour, testing: testKnobs{args: []string{"fake=good"}}})
+	o := Options{Path: os.Args[0], MemoryLimit: fakeMemory, Workers: 1, Deadline: time.Hour, testing: testKnobs{args: []string{"fake=good"}}}
+	if len(os.Args) > 2 {
+		o = Options{Path: os.Args[2], Workers: 1}
+	}
+	p, err := New(o)
 	if err != nil {
 		panic(err)
 	}
@@ -79,6 +84,9 @@ func ownerOfHangingWorker() {
 	}
 	for w := range p.live {
 		fmt.Println(w.cmd.Process.Pid)
+	}
+	if len(os.Args) > 2 {
+		time.Sleep(time.Hour)
 	}
 	plan, _ := transform.ParsePlan([]byte(`{"plan":1,"ops":[{"op":"DecodeImage"}]}`))
 	_, _ = p.Run(context.Background(), Job{Plan: plan}, Part{Data: []byte("hang!!")}, make([]byte, 6))

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// peak reads the most memory that a process has held, and its private address space. It looks from outside: what getrusage tells a process about itself
-// begins with the size of the process that started it.
+// peak reads the most memory that a process has held, and its private address space. It looks from outside: what
+// getrusage tells a process about itself begins with the size of the process that started it.
 type peak struct {
 	status        *os.File // nil: it cannot be read
 	most, private int64    // as last seen

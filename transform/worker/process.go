@@ -32,6 +32,7 @@ type process struct {
 
 	mu     sync.Mutex
 	reason string        // why we killed it, "" if we did not
+	reaped bool          // its id may be another's
 	job    uint64        // counts jobs, so that a late timer of one job cannot kill the next
 	used   time.Duration // CPU time last seen
 }
@@ -106,7 +107,7 @@ func command(path string, o Options, stderr *tail, control *os.File, p *process)
 	cmd.Dir = "/"
 	cmd.Stderr = stderr
 	cmd.ExtraFiles = []*os.File{control, p.in.file, p.out.file}
-	// Setsid: a Ctrl-C in the terminal is for the parent to handle, not for its workers.
+	// Setsid: a Ctrl-C in the terminal is for the parent to handle, not for its workers. It makes a process group too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second
 	return cmd
@@ -129,10 +130,35 @@ func (p *process) run() error {
 			return
 		}
 		<-p.ready
-		_ = p.cmd.Wait() // the outcome is in cmd.ProcessState
+		p.reap()
 		close(p.dead)
 	}()
 	return <-started
+}
+
+// reap waits for the end of the process, and ends what it has left behind: the program may be a script, whose children
+// would outlive it.
+func (p *process) reap() {
+	for {
+		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	p.strike()
+	p.mu.Lock()
+	p.reaped = true
+	p.mu.Unlock()
+	_ = p.cmd.Wait() // the outcome is in cmd.ProcessState
+}
+
+// strike sends SIGKILL to the process and all of its group, unless it is reaped.
+func (p *process) strike() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
+	}
 }
 
 // kill ends the process, once, for reason; a later reason is ignored. It does not wait.
@@ -142,7 +168,7 @@ func (p *process) kill(reason string) {
 		p.reason = reason
 	}
 	p.mu.Unlock()
-	_ = p.cmd.Process.Kill()
+	p.strike()
 	_ = p.conn.Close() // should anything else hold the worker's end open
 }
 
@@ -234,7 +260,9 @@ func (p *process) obituary() string {
 		how = "killed by " + unix.SignalName(ws.Signal())
 		switch ws.Signal() {
 		case syscall.SIGKILL:
-			how += " (the kernel does that when memory or CPU time runs out)"
+			if p.killedFor() == "" {
+				how += " (the kernel does that when memory or CPU time runs out)"
+			}
 		case syscall.SIGSYS:
 			how += " (it made a system call that no decoder needs: the input may have taken it over)"
 		}

@@ -64,7 +64,7 @@ func photos(t testing.TB) map[string][]byte {
 		}
 	}
 	if len(found) == 0 {
-		t.Skip("SKIPPED: no photographs found")
+		testdata.Missing(t, "photographs")
 	}
 	return found
 }

@@ -26,7 +26,10 @@ class StoreError(StepaheadError, OSError):
 
 
 class IdentityError(StepaheadError):
-    """A saved state belongs to another dataset or order. `diff` lists what differs."""
+    """A saved state belongs to another dataset or order, or a file of the dataset was overwritten while it was read.
+
+    `diff` lists what differs: of a file, the version it was opened as and the version that is there now.
+    """
 
     def __init__(self, message: str) -> None:
         text, *diff = message.split("\n")

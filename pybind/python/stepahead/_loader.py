@@ -103,7 +103,7 @@ class DataLoader:
     Raises:
         OptionError, PlanError: an argument cannot work. DatasetError, StoreError: the dataset cannot be
         read. WorkerError: no worker program. While iterating: BadSampleError, PlanError, StoreError,
-        WorkerError.
+        WorkerError, IdentityError (a file of the dataset was overwritten).
 
     Example:
         >>> loader = DataLoader("photos", batch_size=32, transform=plan)  # doctest: +SKIP

@@ -300,7 +300,11 @@ class ToDtype(Operator):
 
 
 class Compose:
-    """A plan: operators in order. Immutable by convention; equal plans have equal digests."""
+    """A plan: operators in order. Immutable by convention; equal plans have equal digests.
+
+    What it says is checked by the native module, which making one does not load: by `digest`, and by
+    `DataLoader` before it opens anything. The error names the operator's place and the parameter.
+    """
 
     def __init__(self, ops: Sequence[Operator]) -> None:
         if isinstance(ops, Operator) or not isinstance(ops, Iterable):

@@ -1,7 +1,6 @@
 package namenode_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -37,14 +36,16 @@ type fake struct {
 	ln net.Listener
 	// serve answers one call, in a goroutine of its own.
 	serve func(c *call)
-	// accepted sees each new connection before a byte is read; false closes it.
-	accepted func(n int, c net.Conn) bool
+	// accepted sees each new connection before a byte is read, and gives the one to serve; nil: none.
+	accepted func(n int, c net.Conn) net.Conn
 	// greeting replaces the SASL exchange.
 	greeting func(s *session) error
 
 	mu       sync.Mutex
 	sessions []*session
 	calls    []*call
+	ended    int // sessions
+	start    sync.Once
 	tasks    sync.WaitGroup
 }
 
@@ -74,9 +75,14 @@ func newFake(t testing.TB, serve func(c *call)) *fake {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	f := &fake{t: t, ln: ln, serve: serve}
-	f.tasks.Go(f.accept)
 	t.Cleanup(f.stop)
 	return f
+}
+
+// addr starts the fake: what a test wants of it is set before.
+func (f *fake) addr() string {
+	f.start.Do(func() { f.tasks.Go(f.accept) })
+	return f.ln.Addr().String()
 }
 
 func (f *fake) stop() {
@@ -89,25 +95,30 @@ func (f *fake) stop() {
 	f.tasks.Wait()
 }
 
-func (f *fake) addr() string { return f.ln.Addr().String() }
-
 func (f *fake) accept() {
 	for n := 1; ; n++ {
 		c, err := f.ln.Accept()
 		if err != nil {
 			return
 		}
-		s := &session{fake: f, conn: c, r: bufio.NewReader(c)}
+		if f.accepted != nil {
+			if served := f.accepted(n, c); served != nil {
+				c = served
+			} else {
+				c.Close()
+				continue
+			}
+		}
+		s := &session{fake: f, conn: c, r: c}
 		f.mu.Lock()
 		f.sessions = append(f.sessions, s)
 		f.mu.Unlock()
-		if f.accepted != nil && !f.accepted(n, c) {
-			c.Close()
-			continue
-		}
 		f.tasks.Go(func() {
-			defer c.Close()
 			s.run()
+			c.Close()
+			f.mu.Lock()
+			f.ended++
+			f.mu.Unlock()
 		})
 	}
 }

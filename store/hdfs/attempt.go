@@ -1,0 +1,172 @@
+package hdfs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
+)
+
+// errSlow: the node sends too slowly; another is asked for what is missing.
+var errSlow = errors.New("far too slow")
+
+// errOvertaken: the second node answered first.
+var errOvertaken = errors.New("another node was faster")
+
+const (
+	// patience is how long any node may take before another is asked for what is missing, and
+	patience = 4 * time.Second
+	// slowest is the rate, in bytes a second, that it must keep beyond that. Where every node is slower, the third one asked
+	// is waited for.
+	slowest = 1 << 20
+)
+
+// attempt is one try to read parts of a block from a place.
+type attempt struct {
+	s       *Store
+	b       *block
+	at      place
+	spare   *place // may be asked too when at is slow; nil for none
+	parts   []part
+	patient bool // wait as long as it takes
+}
+
+// run reads, and returns the place that the bytes came from. After an error the first n bytes from the first part's offset
+// on, gaps included, are right. Nothing writes to the parts' memory after run has returned.
+func (a *attempt) run(ctx context.Context) (n int64, from place, err error) {
+	span := partsEnd(a.parts) - a.parts[0].Off
+	own, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if err := a.s.gates.enter(ctx, a.at.node); err != nil {
+		return 0, a.at, err
+	}
+	defer a.s.gates.leave(a.at.node)
+	if !a.patient {
+		limit := patience + time.Duration(span)*time.Second/slowest
+		defer time.AfterFunc(limit, func() { stop(errSlow) }).Stop()
+	}
+	var second *second
+	if a.spare != nil && span <= maxHedge && !a.s.o.NoHedge {
+		second = a.hedge(ctx, span, stop)
+	}
+	start := now()
+	n, err = a.s.readFrom(own, a.b, a.at, a.parts)
+	a.s.hedges.observe(span, now().Sub(start))
+	if second.wins(err == nil) {
+		second.copyTo(a.parts)
+		return span, *a.spare, nil
+	}
+	if err != nil && ctx.Err() == nil && context.Cause(own) == errSlow {
+		err = errSlow
+	}
+	return n, a.at, err
+}
+
+// second is the same read, asked of another node into memory of its own.
+type second struct {
+	timer *time.Timer
+	stop  context.CancelFunc
+	done  chan struct{} // closed when the read has ended
+	s     *Store
+	span  int64
+	parts []part
+	asked bool // false: there was no budget
+	err   error
+}
+
+// hedge asks the spare place when the time for it has come. If it answers, it ends the first read.
+func (a *attempt) hedge(ctx context.Context, span int64, overtake context.CancelCauseFunc) *second {
+	ctx, stop := context.WithCancel(ctx)
+	h := &second{stop: stop, done: make(chan struct{}), s: a.s, span: span}
+	h.timer = time.AfterFunc(a.s.hedges.delay(span), func() {
+		defer close(h.done)
+		if ctx.Err() != nil || !a.s.gates.tryEnter(a.spare.node) {
+			return
+		}
+		defer a.s.gates.leave(a.spare.node)
+		if !a.s.hedges.take(span) {
+			return
+		}
+		h.asked = true
+		h.parts = likewise(a.parts)
+		_, h.err = a.s.readFrom(ctx, a.b, *a.spare, h.parts)
+		if h.err == nil {
+			overtake(errOvertaken)
+		}
+	})
+	return h
+}
+
+// wins ends the second read and tells whether its bytes are the ones to take. If the first read failed, the second is
+// waited for.
+func (h *second) wins(first bool) bool {
+	if h == nil {
+		return false
+	}
+	if h.timer.Stop() {
+		h.stop()
+		return false
+	}
+	if first {
+		h.stop()
+	}
+	<-h.done
+	h.stop()
+	if !h.asked {
+		return false
+	}
+	h.s.hedges.give(h.span)
+	won := !first && h.err == nil
+	h.s.stats.hedged(won, h.span)
+	return won
+}
+
+func (h *second) copyTo(parts []part) {
+	for i, p := range h.parts {
+		copy(parts[i].Buf, p.Buf)
+	}
+}
+
+// likewise makes parts of the same shape in memory of their own.
+func likewise(parts []part) []part {
+	var total int
+	for _, p := range parts {
+		total += len(p.Buf)
+	}
+	memory := make([]byte, total)
+	own := slices.Clone(parts)
+	for i, p := range own {
+		own[i].Buf, memory = memory[:len(p.Buf):len(p.Buf)], memory[len(p.Buf):]
+	}
+	return own
+}
+
+// readFrom reads parts of a block from one place.
+func (s *Store) readFrom(ctx context.Context, b *block, p place, parts []part) (int64, error) {
+	n := p.node
+	token := b.token
+	if p.token != nil {
+		token = p.token
+	}
+	return s.data.Read(ctx, datanode.Node{UUID: n.id, Addr: n.addr, Host: n.host, XferPort: int(n.port)},
+		datanode.Block{ExtendedBlock: b.ext, Token: token}, parts)
+}
+
+// causeOf tells why a read from a node failed.
+func causeOf(err error) cause {
+	for _, row := range []struct {
+		kind  error
+		cause cause
+	}{
+		{datanode.ErrChecksum, byChecksum}, {datanode.ErrToken, byToken}, {datanode.ErrKey, byKey},
+		{datanode.ErrMissing, byMissing}, {datanode.ErrLength, byLength}, {datanode.ErrConnect, byConnect},
+		{datanode.ErrBroken, byBroken}, {datanode.ErrProtocol, byProtocol}, {errSlow, bySlow},
+	} {
+		if errors.Is(err, row.kind) {
+			return row.cause
+		}
+	}
+	return byRefused
+}

@@ -1,0 +1,69 @@
+package hdfs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
+)
+
+// maxListed bounds the entries of a folder that are listed: HDFS allows at most 6.4 million.
+const maxListed = 6_400_000
+
+// List implements store.Store. It asks for pages of what the NameNode gives at a time, 1,000 by default. It leaves out the
+// root's .stepahead folder. Symbolic links appear without an identity. Files that others than this package are still
+// writing do appear, with the length that the NameNode knows.
+func (s *Store) List(ctx context.Context, dir string) ([]store.Info, error) {
+	if err := s.begin(ctx, dir); err != nil {
+		return nil, s.failed("List", dir, err)
+	}
+	infos := []store.Info{}
+	err := s.pages(ctx, s.path(dir), nil, false, func(page []*hproto.FileStatus) (bool, error) {
+		for _, status := range page {
+			base := string(status.GetPath())
+			if base == "" { // the answer for a file is the file
+				return false, syscall.ENOTDIR
+			}
+			if !strings.HasPrefix(base, tempPrefix) && (base != metaDir || dir != "/") {
+				infos = append(infos, describe(path.Join(dir, base), status))
+			}
+		}
+		if len(infos) > maxListed {
+			return false, fmt.Errorf("%w: more than %d entries", syscall.EFBIG, maxListed)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, s.failed("List", dir, err)
+	}
+	slices.SortFunc(infos, func(a, b store.Info) int { return cmp.Compare(a.Name, b.Name) })
+	return infos, nil
+}
+
+// pages gives a folder's entries after one, page by page, until each says that it has enough.
+func (s *Store) pages(ctx context.Context, path string, after []byte, located bool, each func([]*hproto.FileStatus) (more bool, err error)) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		listing, err := s.names.GetListing(ctx, path, after, located)
+		if err != nil {
+			return err
+		}
+		page := listing.GetPartialListing()
+		more, err := each(page)
+		if err != nil || !more || listing.GetRemainingEntries() == 0 {
+			return err
+		}
+		if len(page) == 0 || string(page[len(page)-1].GetPath()) <= string(after) {
+			return fmt.Errorf("%w: the NameNode says that %d entries are left after %q, and gives none", store.ErrUnavailable, listing.GetRemainingEntries(), after)
+		}
+		after = page[len(page)-1].GetPath()
+	}
+}

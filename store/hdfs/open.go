@@ -1,0 +1,88 @@
+package hdfs
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
+	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
+)
+
+// Open returns the store that an address leads to, and the address's name in it: hdfs://nameservice/path,
+// hdfs://host:port/path, or hdfs:///path and a path alone in the cluster that the configuration names. Every byte of the path
+// stands for itself. It connects to nothing: that is left to the first call.
+func Open(url string, o Options) (*Store, string, error) {
+	s, name, err := open(url, o)
+	if err != nil {
+		return nil, "", fmt.Errorf("hdfs.Open %s: %w", url, err)
+	}
+	return s, name, nil
+}
+
+func open(url string, o Options) (*Store, string, error) {
+	if err := o.Validate(); err != nil {
+		return nil, "", err
+	}
+	o = o.withDefaults()
+	authority, name, err := parse(url)
+	if err != nil {
+		return nil, "", err
+	}
+	if name, err = below(o.Root, name); err != nil {
+		return nil, "", err
+	}
+	cluster, err := o.Conf.Cluster(authority)
+	if err != nil {
+		return nil, "", err
+	}
+	calls, err := namenode.Options{Cluster: cluster, User: o.User, RealUser: o.RealUser, Auth: o.Auth, Dial: o.Dial}.WithConfig(o.Conf)
+	if err == nil {
+		err = calls.Validate()
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	pool := datanode.NewPool(datanode.Options{
+		Dial: o.Dial, MaxConns: o.MaxNodeReads, MaxTotal: 4 * o.MaxReads,
+		Stall: max(o.Conf.Duration("dfs.client.socket-timeout", 0, time.Millisecond), 0),
+	})
+	nn := namenode.New(calls)
+	s := newStore(o, cluster, nn, pool)
+	s.nn, s.pool = nn, pool
+	return s, name, nil
+}
+
+// below returns a path as a name below root.
+func below(root, name string) (string, error) {
+	if root == "/" {
+		return name, nil
+	}
+	rest, ok := strings.CutPrefix(name, root)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", fmt.Errorf("%w: %q is not below the store's root %s", store.ErrName, name, root)
+	}
+	return path.Join("/", rest), nil
+}
+
+// Close ends all calls that are in flight and closes all connections.
+func (s *Store) Close() error {
+	if s.nn == nil {
+		return nil
+	}
+	return errors.Join(s.nn.Close(), s.pool.Close())
+}
+
+// rpcStats adds what calls and connections cost.
+func (s *Store) rpcStats(r *store.ReadStats) {
+	if s.nn == nil {
+		return
+	}
+	p := s.pool.Stats()
+	r.Wire, r.Connections, r.Reused = p.Wire, p.Opened, p.Reused
+	r.Retries["stale"] = p.Stale
+	r.Calls = s.nn.Stats().Calls
+}
