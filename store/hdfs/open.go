@@ -46,11 +46,15 @@ func open(url string, o Options) (*Store, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	nn := namenode.New(calls)
+	security, err := newProtection(o.Conf, nn, o.Auth != nil)
+	if err != nil {
+		return nil, "", err
+	}
 	pool := datanode.NewPool(datanode.Options{
-		Dial: o.Dial, MaxConns: o.MaxNodeReads, MaxTotal: 4 * o.MaxReads,
+		Dial: o.Dial, Security: security, MaxConns: o.MaxNodeReads, MaxTotal: 4 * o.MaxReads,
 		Stall: max(o.Conf.Duration("dfs.client.socket-timeout", 0, time.Millisecond), 0),
 	})
-	nn := namenode.New(calls)
 	s := newStore(o, cluster, nn, pool)
 	s.nn, s.pool = nn, pool
 	return s, name, nil
