@@ -15,7 +15,7 @@ const (
 	// maxHedgeMemory bounds the memory that second answers are read into.
 	maxHedgeMemory = 16 << 20
 
-	hedgeEarliest = 20 * time.Millisecond // below it, a pause of a garbage collector would look like a slow node
+	hedgeEarliest = 50 * time.Millisecond // below it, a pause of a garbage collector or one seek would look like a slow node
 	hedgeLatest   = 2 * time.Second
 	hedgeAtFirst  = 500 * time.Millisecond // while nothing is known of this size of read
 	hedgeLearn    = 20                     // reads that make something known

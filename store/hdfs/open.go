@@ -1,13 +1,17 @@
 package hdfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/hdfs/conf"
 	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
 )
@@ -57,7 +61,22 @@ func open(url string, o Options) (*Store, string, error) {
 	})
 	s := newStore(o, cluster, nn, pool)
 	s.nn, s.pool = nn, pool
+	s.visible = func(ctx context.Context, n *node, b *block) (int64, error) {
+		return namenode.VisibleLength(ctx, dataNodeCalls(calls, o.Conf, n), b.ext)
+	}
 	return s, name, nil
+}
+
+// dataNodeCalls are a NameNode's options as they are for a DataNode, which is asked once.
+func dataNodeCalls(o namenode.Options, c *conf.Config, n *node) namenode.Options {
+	host, _, _ := net.SplitHostPort(n.addr)
+	at := conf.NameNode{
+		Addr:      net.JoinHostPort(host, strconv.FormatUint(uint64(n.ipcPort), 10)),
+		Principal: strings.Replace(c.String("dfs.datanode.kerberos.principal", ""), "/_HOST@", "/"+strings.ToLower(n.host)+"@", 1),
+	}
+	o.Cluster = conf.Cluster{Name: at.Addr, NameNodes: []conf.NameNode{at}}
+	o.Rounds, o.FirstRounds, o.BusyRetries = 1, 1, 0
+	return o
 }
 
 // below returns a path as a name below root.

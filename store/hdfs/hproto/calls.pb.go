@@ -2801,6 +2801,95 @@ func (x *CreateSnapshotResponse) GetSnapshotPath() string {
 	return ""
 }
 
+// GetReplicaVisibleLength is a call of the protocol between clients and DataNodes.
+type GetReplicaVisibleLengthRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         *ExtendedBlock         `protobuf:"bytes,1,req,name=block" json:"block,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetReplicaVisibleLengthRequest) Reset() {
+	*x = GetReplicaVisibleLengthRequest{}
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetReplicaVisibleLengthRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetReplicaVisibleLengthRequest) ProtoMessage() {}
+
+func (x *GetReplicaVisibleLengthRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetReplicaVisibleLengthRequest.ProtoReflect.Descriptor instead.
+func (*GetReplicaVisibleLengthRequest) Descriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *GetReplicaVisibleLengthRequest) GetBlock() *ExtendedBlock {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
+type GetReplicaVisibleLengthResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Length        *uint64                `protobuf:"varint,1,req,name=length" json:"length,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetReplicaVisibleLengthResponse) Reset() {
+	*x = GetReplicaVisibleLengthResponse{}
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetReplicaVisibleLengthResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetReplicaVisibleLengthResponse) ProtoMessage() {}
+
+func (x *GetReplicaVisibleLengthResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetReplicaVisibleLengthResponse.ProtoReflect.Descriptor instead.
+func (*GetReplicaVisibleLengthResponse) Descriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *GetReplicaVisibleLengthResponse) GetLength() uint64 {
+	if x != nil && x.Length != nil {
+		return *x.Length
+	}
+	return 0
+}
+
 var File_store_hdfs_hproto_calls_proto protoreflect.FileDescriptor
 
 const file_store_hdfs_hproto_calls_proto_rawDesc = "" +
@@ -2958,7 +3047,11 @@ const file_store_hdfs_hproto_calls_proto_rawDesc = "" +
 	"\rsnapshot_root\x18\x01 \x02(\tR\fsnapshotRoot\x12#\n" +
 	"\rsnapshot_name\x18\x02 \x01(\tR\fsnapshotName\"=\n" +
 	"\x16CreateSnapshotResponse\x12#\n" +
-	"\rsnapshot_path\x18\x01 \x02(\tR\fsnapshotPathB5Z3github.com/stepahead-io/stepahead/store/hdfs/hproto"
+	"\rsnapshot_path\x18\x01 \x02(\tR\fsnapshotPath\"X\n" +
+	"\x1eGetReplicaVisibleLengthRequest\x126\n" +
+	"\x05block\x18\x01 \x02(\v2 .stepahead.hdfs.v1.ExtendedBlockR\x05block\"9\n" +
+	"\x1fGetReplicaVisibleLengthResponse\x12\x16\n" +
+	"\x06length\x18\x01 \x02(\x04R\x06lengthB5Z3github.com/stepahead-io/stepahead/store/hdfs/hproto"
 
 var (
 	file_store_hdfs_hproto_calls_proto_rawDescOnce sync.Once
@@ -2973,106 +3066,110 @@ func file_store_hdfs_hproto_calls_proto_rawDescGZIP() []byte {
 }
 
 var file_store_hdfs_hproto_calls_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_store_hdfs_hproto_calls_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_store_hdfs_hproto_calls_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_store_hdfs_hproto_calls_proto_goTypes = []any{
-	(CheckAccessRequest_Mode)(0),           // 0: stepahead.hdfs.v1.CheckAccessRequest.Mode
-	(GetDatanodeReportRequest_Type)(0),     // 1: stepahead.hdfs.v1.GetDatanodeReportRequest.Type
-	(SetXAttrRequest_Flag)(0),              // 2: stepahead.hdfs.v1.SetXAttrRequest.Flag
-	(HAServiceStateResponse_State)(0),      // 3: stepahead.hdfs.v1.HAServiceStateResponse.State
-	(*GetBlockLocationsRequest)(nil),       // 4: stepahead.hdfs.v1.GetBlockLocationsRequest
-	(*GetBlockLocationsResponse)(nil),      // 5: stepahead.hdfs.v1.GetBlockLocationsResponse
-	(*GetFileInfoRequest)(nil),             // 6: stepahead.hdfs.v1.GetFileInfoRequest
-	(*GetFileInfoResponse)(nil),            // 7: stepahead.hdfs.v1.GetFileInfoResponse
-	(*GetLocatedFileInfoRequest)(nil),      // 8: stepahead.hdfs.v1.GetLocatedFileInfoRequest
-	(*GetLocatedFileInfoResponse)(nil),     // 9: stepahead.hdfs.v1.GetLocatedFileInfoResponse
-	(*GetListingRequest)(nil),              // 10: stepahead.hdfs.v1.GetListingRequest
-	(*GetListingResponse)(nil),             // 11: stepahead.hdfs.v1.GetListingResponse
-	(*IsFileClosedRequest)(nil),            // 12: stepahead.hdfs.v1.IsFileClosedRequest
-	(*IsFileClosedResponse)(nil),           // 13: stepahead.hdfs.v1.IsFileClosedResponse
-	(*CheckAccessRequest)(nil),             // 14: stepahead.hdfs.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),            // 15: stepahead.hdfs.v1.CheckAccessResponse
-	(*SetReplicationRequest)(nil),          // 16: stepahead.hdfs.v1.SetReplicationRequest
-	(*SetReplicationResponse)(nil),         // 17: stepahead.hdfs.v1.SetReplicationResponse
-	(*SetTimesRequest)(nil),                // 18: stepahead.hdfs.v1.SetTimesRequest
-	(*SetTimesResponse)(nil),               // 19: stepahead.hdfs.v1.SetTimesResponse
-	(*MkdirsRequest)(nil),                  // 20: stepahead.hdfs.v1.MkdirsRequest
-	(*MkdirsResponse)(nil),                 // 21: stepahead.hdfs.v1.MkdirsResponse
-	(*DeleteRequest)(nil),                  // 22: stepahead.hdfs.v1.DeleteRequest
-	(*DeleteResponse)(nil),                 // 23: stepahead.hdfs.v1.DeleteResponse
-	(*Rename2Request)(nil),                 // 24: stepahead.hdfs.v1.Rename2Request
-	(*Rename2Response)(nil),                // 25: stepahead.hdfs.v1.Rename2Response
-	(*ConcatRequest)(nil),                  // 26: stepahead.hdfs.v1.ConcatRequest
-	(*ConcatResponse)(nil),                 // 27: stepahead.hdfs.v1.ConcatResponse
-	(*ReportBadBlocksRequest)(nil),         // 28: stepahead.hdfs.v1.ReportBadBlocksRequest
-	(*ReportBadBlocksResponse)(nil),        // 29: stepahead.hdfs.v1.ReportBadBlocksResponse
-	(*GetServerDefaultsRequest)(nil),       // 30: stepahead.hdfs.v1.GetServerDefaultsRequest
-	(*GetServerDefaultsResponse)(nil),      // 31: stepahead.hdfs.v1.GetServerDefaultsResponse
-	(*GetDatanodeReportRequest)(nil),       // 32: stepahead.hdfs.v1.GetDatanodeReportRequest
-	(*GetDatanodeReportResponse)(nil),      // 33: stepahead.hdfs.v1.GetDatanodeReportResponse
-	(*GetSlowDatanodeReportRequest)(nil),   // 34: stepahead.hdfs.v1.GetSlowDatanodeReportRequest
-	(*GetSlowDatanodeReportResponse)(nil),  // 35: stepahead.hdfs.v1.GetSlowDatanodeReportResponse
-	(*GetFsStatsRequest)(nil),              // 36: stepahead.hdfs.v1.GetFsStatsRequest
-	(*GetFsStatsResponse)(nil),             // 37: stepahead.hdfs.v1.GetFsStatsResponse
-	(*GetErasureCodingPolicyRequest)(nil),  // 38: stepahead.hdfs.v1.GetErasureCodingPolicyRequest
-	(*GetErasureCodingPolicyResponse)(nil), // 39: stepahead.hdfs.v1.GetErasureCodingPolicyResponse
-	(*GetEZForPathRequest)(nil),            // 40: stepahead.hdfs.v1.GetEZForPathRequest
-	(*GetEZForPathResponse)(nil),           // 41: stepahead.hdfs.v1.GetEZForPathResponse
-	(*GetQuotaUsageRequest)(nil),           // 42: stepahead.hdfs.v1.GetQuotaUsageRequest
-	(*GetQuotaUsageResponse)(nil),          // 43: stepahead.hdfs.v1.GetQuotaUsageResponse
-	(*GetContentSummaryRequest)(nil),       // 44: stepahead.hdfs.v1.GetContentSummaryRequest
-	(*GetContentSummaryResponse)(nil),      // 45: stepahead.hdfs.v1.GetContentSummaryResponse
-	(*GetXAttrsRequest)(nil),               // 46: stepahead.hdfs.v1.GetXAttrsRequest
-	(*GetXAttrsResponse)(nil),              // 47: stepahead.hdfs.v1.GetXAttrsResponse
-	(*SetXAttrRequest)(nil),                // 48: stepahead.hdfs.v1.SetXAttrRequest
-	(*SetXAttrResponse)(nil),               // 49: stepahead.hdfs.v1.SetXAttrResponse
-	(*RemoveXAttrRequest)(nil),             // 50: stepahead.hdfs.v1.RemoveXAttrRequest
-	(*RemoveXAttrResponse)(nil),            // 51: stepahead.hdfs.v1.RemoveXAttrResponse
-	(*MsyncRequest)(nil),                   // 52: stepahead.hdfs.v1.MsyncRequest
-	(*MsyncResponse)(nil),                  // 53: stepahead.hdfs.v1.MsyncResponse
-	(*HAServiceStateRequest)(nil),          // 54: stepahead.hdfs.v1.HAServiceStateRequest
-	(*HAServiceStateResponse)(nil),         // 55: stepahead.hdfs.v1.HAServiceStateResponse
-	(*CreateSnapshotRequest)(nil),          // 56: stepahead.hdfs.v1.CreateSnapshotRequest
-	(*CreateSnapshotResponse)(nil),         // 57: stepahead.hdfs.v1.CreateSnapshotResponse
-	(*LocatedBlocks)(nil),                  // 58: stepahead.hdfs.v1.LocatedBlocks
-	(*FileStatus)(nil),                     // 59: stepahead.hdfs.v1.FileStatus
-	(*DirectoryListing)(nil),               // 60: stepahead.hdfs.v1.DirectoryListing
-	(*FsPermission)(nil),                   // 61: stepahead.hdfs.v1.FsPermission
-	(*LocatedBlock)(nil),                   // 62: stepahead.hdfs.v1.LocatedBlock
-	(*FsServerDefaults)(nil),               // 63: stepahead.hdfs.v1.FsServerDefaults
-	(*DatanodeInfo)(nil),                   // 64: stepahead.hdfs.v1.DatanodeInfo
-	(*ErasureCodingPolicy)(nil),            // 65: stepahead.hdfs.v1.ErasureCodingPolicy
-	(*EncryptionZone)(nil),                 // 66: stepahead.hdfs.v1.EncryptionZone
-	(*QuotaUsage)(nil),                     // 67: stepahead.hdfs.v1.QuotaUsage
-	(*ContentSummary)(nil),                 // 68: stepahead.hdfs.v1.ContentSummary
-	(*XAttr)(nil),                          // 69: stepahead.hdfs.v1.XAttr
+	(CheckAccessRequest_Mode)(0),            // 0: stepahead.hdfs.v1.CheckAccessRequest.Mode
+	(GetDatanodeReportRequest_Type)(0),      // 1: stepahead.hdfs.v1.GetDatanodeReportRequest.Type
+	(SetXAttrRequest_Flag)(0),               // 2: stepahead.hdfs.v1.SetXAttrRequest.Flag
+	(HAServiceStateResponse_State)(0),       // 3: stepahead.hdfs.v1.HAServiceStateResponse.State
+	(*GetBlockLocationsRequest)(nil),        // 4: stepahead.hdfs.v1.GetBlockLocationsRequest
+	(*GetBlockLocationsResponse)(nil),       // 5: stepahead.hdfs.v1.GetBlockLocationsResponse
+	(*GetFileInfoRequest)(nil),              // 6: stepahead.hdfs.v1.GetFileInfoRequest
+	(*GetFileInfoResponse)(nil),             // 7: stepahead.hdfs.v1.GetFileInfoResponse
+	(*GetLocatedFileInfoRequest)(nil),       // 8: stepahead.hdfs.v1.GetLocatedFileInfoRequest
+	(*GetLocatedFileInfoResponse)(nil),      // 9: stepahead.hdfs.v1.GetLocatedFileInfoResponse
+	(*GetListingRequest)(nil),               // 10: stepahead.hdfs.v1.GetListingRequest
+	(*GetListingResponse)(nil),              // 11: stepahead.hdfs.v1.GetListingResponse
+	(*IsFileClosedRequest)(nil),             // 12: stepahead.hdfs.v1.IsFileClosedRequest
+	(*IsFileClosedResponse)(nil),            // 13: stepahead.hdfs.v1.IsFileClosedResponse
+	(*CheckAccessRequest)(nil),              // 14: stepahead.hdfs.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),             // 15: stepahead.hdfs.v1.CheckAccessResponse
+	(*SetReplicationRequest)(nil),           // 16: stepahead.hdfs.v1.SetReplicationRequest
+	(*SetReplicationResponse)(nil),          // 17: stepahead.hdfs.v1.SetReplicationResponse
+	(*SetTimesRequest)(nil),                 // 18: stepahead.hdfs.v1.SetTimesRequest
+	(*SetTimesResponse)(nil),                // 19: stepahead.hdfs.v1.SetTimesResponse
+	(*MkdirsRequest)(nil),                   // 20: stepahead.hdfs.v1.MkdirsRequest
+	(*MkdirsResponse)(nil),                  // 21: stepahead.hdfs.v1.MkdirsResponse
+	(*DeleteRequest)(nil),                   // 22: stepahead.hdfs.v1.DeleteRequest
+	(*DeleteResponse)(nil),                  // 23: stepahead.hdfs.v1.DeleteResponse
+	(*Rename2Request)(nil),                  // 24: stepahead.hdfs.v1.Rename2Request
+	(*Rename2Response)(nil),                 // 25: stepahead.hdfs.v1.Rename2Response
+	(*ConcatRequest)(nil),                   // 26: stepahead.hdfs.v1.ConcatRequest
+	(*ConcatResponse)(nil),                  // 27: stepahead.hdfs.v1.ConcatResponse
+	(*ReportBadBlocksRequest)(nil),          // 28: stepahead.hdfs.v1.ReportBadBlocksRequest
+	(*ReportBadBlocksResponse)(nil),         // 29: stepahead.hdfs.v1.ReportBadBlocksResponse
+	(*GetServerDefaultsRequest)(nil),        // 30: stepahead.hdfs.v1.GetServerDefaultsRequest
+	(*GetServerDefaultsResponse)(nil),       // 31: stepahead.hdfs.v1.GetServerDefaultsResponse
+	(*GetDatanodeReportRequest)(nil),        // 32: stepahead.hdfs.v1.GetDatanodeReportRequest
+	(*GetDatanodeReportResponse)(nil),       // 33: stepahead.hdfs.v1.GetDatanodeReportResponse
+	(*GetSlowDatanodeReportRequest)(nil),    // 34: stepahead.hdfs.v1.GetSlowDatanodeReportRequest
+	(*GetSlowDatanodeReportResponse)(nil),   // 35: stepahead.hdfs.v1.GetSlowDatanodeReportResponse
+	(*GetFsStatsRequest)(nil),               // 36: stepahead.hdfs.v1.GetFsStatsRequest
+	(*GetFsStatsResponse)(nil),              // 37: stepahead.hdfs.v1.GetFsStatsResponse
+	(*GetErasureCodingPolicyRequest)(nil),   // 38: stepahead.hdfs.v1.GetErasureCodingPolicyRequest
+	(*GetErasureCodingPolicyResponse)(nil),  // 39: stepahead.hdfs.v1.GetErasureCodingPolicyResponse
+	(*GetEZForPathRequest)(nil),             // 40: stepahead.hdfs.v1.GetEZForPathRequest
+	(*GetEZForPathResponse)(nil),            // 41: stepahead.hdfs.v1.GetEZForPathResponse
+	(*GetQuotaUsageRequest)(nil),            // 42: stepahead.hdfs.v1.GetQuotaUsageRequest
+	(*GetQuotaUsageResponse)(nil),           // 43: stepahead.hdfs.v1.GetQuotaUsageResponse
+	(*GetContentSummaryRequest)(nil),        // 44: stepahead.hdfs.v1.GetContentSummaryRequest
+	(*GetContentSummaryResponse)(nil),       // 45: stepahead.hdfs.v1.GetContentSummaryResponse
+	(*GetXAttrsRequest)(nil),                // 46: stepahead.hdfs.v1.GetXAttrsRequest
+	(*GetXAttrsResponse)(nil),               // 47: stepahead.hdfs.v1.GetXAttrsResponse
+	(*SetXAttrRequest)(nil),                 // 48: stepahead.hdfs.v1.SetXAttrRequest
+	(*SetXAttrResponse)(nil),                // 49: stepahead.hdfs.v1.SetXAttrResponse
+	(*RemoveXAttrRequest)(nil),              // 50: stepahead.hdfs.v1.RemoveXAttrRequest
+	(*RemoveXAttrResponse)(nil),             // 51: stepahead.hdfs.v1.RemoveXAttrResponse
+	(*MsyncRequest)(nil),                    // 52: stepahead.hdfs.v1.MsyncRequest
+	(*MsyncResponse)(nil),                   // 53: stepahead.hdfs.v1.MsyncResponse
+	(*HAServiceStateRequest)(nil),           // 54: stepahead.hdfs.v1.HAServiceStateRequest
+	(*HAServiceStateResponse)(nil),          // 55: stepahead.hdfs.v1.HAServiceStateResponse
+	(*CreateSnapshotRequest)(nil),           // 56: stepahead.hdfs.v1.CreateSnapshotRequest
+	(*CreateSnapshotResponse)(nil),          // 57: stepahead.hdfs.v1.CreateSnapshotResponse
+	(*GetReplicaVisibleLengthRequest)(nil),  // 58: stepahead.hdfs.v1.GetReplicaVisibleLengthRequest
+	(*GetReplicaVisibleLengthResponse)(nil), // 59: stepahead.hdfs.v1.GetReplicaVisibleLengthResponse
+	(*LocatedBlocks)(nil),                   // 60: stepahead.hdfs.v1.LocatedBlocks
+	(*FileStatus)(nil),                      // 61: stepahead.hdfs.v1.FileStatus
+	(*DirectoryListing)(nil),                // 62: stepahead.hdfs.v1.DirectoryListing
+	(*FsPermission)(nil),                    // 63: stepahead.hdfs.v1.FsPermission
+	(*LocatedBlock)(nil),                    // 64: stepahead.hdfs.v1.LocatedBlock
+	(*FsServerDefaults)(nil),                // 65: stepahead.hdfs.v1.FsServerDefaults
+	(*DatanodeInfo)(nil),                    // 66: stepahead.hdfs.v1.DatanodeInfo
+	(*ErasureCodingPolicy)(nil),             // 67: stepahead.hdfs.v1.ErasureCodingPolicy
+	(*EncryptionZone)(nil),                  // 68: stepahead.hdfs.v1.EncryptionZone
+	(*QuotaUsage)(nil),                      // 69: stepahead.hdfs.v1.QuotaUsage
+	(*ContentSummary)(nil),                  // 70: stepahead.hdfs.v1.ContentSummary
+	(*XAttr)(nil),                           // 71: stepahead.hdfs.v1.XAttr
+	(*ExtendedBlock)(nil),                   // 72: stepahead.hdfs.v1.ExtendedBlock
 }
 var file_store_hdfs_hproto_calls_proto_depIdxs = []int32{
-	58, // 0: stepahead.hdfs.v1.GetBlockLocationsResponse.locations:type_name -> stepahead.hdfs.v1.LocatedBlocks
-	59, // 1: stepahead.hdfs.v1.GetFileInfoResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
-	59, // 2: stepahead.hdfs.v1.GetLocatedFileInfoResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
-	60, // 3: stepahead.hdfs.v1.GetListingResponse.dir_list:type_name -> stepahead.hdfs.v1.DirectoryListing
+	60, // 0: stepahead.hdfs.v1.GetBlockLocationsResponse.locations:type_name -> stepahead.hdfs.v1.LocatedBlocks
+	61, // 1: stepahead.hdfs.v1.GetFileInfoResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
+	61, // 2: stepahead.hdfs.v1.GetLocatedFileInfoResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
+	62, // 3: stepahead.hdfs.v1.GetListingResponse.dir_list:type_name -> stepahead.hdfs.v1.DirectoryListing
 	0,  // 4: stepahead.hdfs.v1.CheckAccessRequest.mode:type_name -> stepahead.hdfs.v1.CheckAccessRequest.Mode
-	61, // 5: stepahead.hdfs.v1.MkdirsRequest.masked:type_name -> stepahead.hdfs.v1.FsPermission
-	61, // 6: stepahead.hdfs.v1.MkdirsRequest.unmasked:type_name -> stepahead.hdfs.v1.FsPermission
-	62, // 7: stepahead.hdfs.v1.ReportBadBlocksRequest.blocks:type_name -> stepahead.hdfs.v1.LocatedBlock
-	63, // 8: stepahead.hdfs.v1.GetServerDefaultsResponse.server_defaults:type_name -> stepahead.hdfs.v1.FsServerDefaults
+	63, // 5: stepahead.hdfs.v1.MkdirsRequest.masked:type_name -> stepahead.hdfs.v1.FsPermission
+	63, // 6: stepahead.hdfs.v1.MkdirsRequest.unmasked:type_name -> stepahead.hdfs.v1.FsPermission
+	64, // 7: stepahead.hdfs.v1.ReportBadBlocksRequest.blocks:type_name -> stepahead.hdfs.v1.LocatedBlock
+	65, // 8: stepahead.hdfs.v1.GetServerDefaultsResponse.server_defaults:type_name -> stepahead.hdfs.v1.FsServerDefaults
 	1,  // 9: stepahead.hdfs.v1.GetDatanodeReportRequest.type:type_name -> stepahead.hdfs.v1.GetDatanodeReportRequest.Type
-	64, // 10: stepahead.hdfs.v1.GetDatanodeReportResponse.di:type_name -> stepahead.hdfs.v1.DatanodeInfo
-	64, // 11: stepahead.hdfs.v1.GetSlowDatanodeReportResponse.di:type_name -> stepahead.hdfs.v1.DatanodeInfo
-	65, // 12: stepahead.hdfs.v1.GetErasureCodingPolicyResponse.ec_policy:type_name -> stepahead.hdfs.v1.ErasureCodingPolicy
-	66, // 13: stepahead.hdfs.v1.GetEZForPathResponse.zone:type_name -> stepahead.hdfs.v1.EncryptionZone
-	67, // 14: stepahead.hdfs.v1.GetQuotaUsageResponse.usage:type_name -> stepahead.hdfs.v1.QuotaUsage
-	68, // 15: stepahead.hdfs.v1.GetContentSummaryResponse.summary:type_name -> stepahead.hdfs.v1.ContentSummary
-	69, // 16: stepahead.hdfs.v1.GetXAttrsRequest.x_attrs:type_name -> stepahead.hdfs.v1.XAttr
-	69, // 17: stepahead.hdfs.v1.GetXAttrsResponse.x_attrs:type_name -> stepahead.hdfs.v1.XAttr
-	69, // 18: stepahead.hdfs.v1.SetXAttrRequest.x_attr:type_name -> stepahead.hdfs.v1.XAttr
-	69, // 19: stepahead.hdfs.v1.RemoveXAttrRequest.x_attr:type_name -> stepahead.hdfs.v1.XAttr
+	66, // 10: stepahead.hdfs.v1.GetDatanodeReportResponse.di:type_name -> stepahead.hdfs.v1.DatanodeInfo
+	66, // 11: stepahead.hdfs.v1.GetSlowDatanodeReportResponse.di:type_name -> stepahead.hdfs.v1.DatanodeInfo
+	67, // 12: stepahead.hdfs.v1.GetErasureCodingPolicyResponse.ec_policy:type_name -> stepahead.hdfs.v1.ErasureCodingPolicy
+	68, // 13: stepahead.hdfs.v1.GetEZForPathResponse.zone:type_name -> stepahead.hdfs.v1.EncryptionZone
+	69, // 14: stepahead.hdfs.v1.GetQuotaUsageResponse.usage:type_name -> stepahead.hdfs.v1.QuotaUsage
+	70, // 15: stepahead.hdfs.v1.GetContentSummaryResponse.summary:type_name -> stepahead.hdfs.v1.ContentSummary
+	71, // 16: stepahead.hdfs.v1.GetXAttrsRequest.x_attrs:type_name -> stepahead.hdfs.v1.XAttr
+	71, // 17: stepahead.hdfs.v1.GetXAttrsResponse.x_attrs:type_name -> stepahead.hdfs.v1.XAttr
+	71, // 18: stepahead.hdfs.v1.SetXAttrRequest.x_attr:type_name -> stepahead.hdfs.v1.XAttr
+	71, // 19: stepahead.hdfs.v1.RemoveXAttrRequest.x_attr:type_name -> stepahead.hdfs.v1.XAttr
 	3,  // 20: stepahead.hdfs.v1.HAServiceStateResponse.state:type_name -> stepahead.hdfs.v1.HAServiceStateResponse.State
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	72, // 21: stepahead.hdfs.v1.GetReplicaVisibleLengthRequest.block:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_store_hdfs_hproto_calls_proto_init() }
@@ -3088,7 +3185,7 @@ func file_store_hdfs_hproto_calls_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_store_hdfs_hproto_calls_proto_rawDesc), len(file_store_hdfs_hproto_calls_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   54,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -192,7 +192,7 @@ func (x *calling) frame() ([]byte, error) {
 	head.RouterFederatedState = c.routerState()
 	return appendFrame(nil, head, &hproto.RequestHeader{
 		MethodName:                 &x.method,
-		DeclaringClassProtocolName: proto.String(clientProtocol),
+		DeclaringClassProtocolName: &c.protocol,
 		ClientProtocolVersion:      proto.Uint64(1),
 	}, x.request)
 }

@@ -24,6 +24,7 @@ var errClosed = fmt.Errorf("the client is closed: %w", fs.ErrClosed)
 // ErrOutcomeUnknown marks calls that may have taken place.
 type Client struct {
 	options  Options
+	protocol string // the Java interface that is called
 	id       []byte // names this client to the NameNode's memory of calls
 	nodes    []*node
 	counters *counters
@@ -47,7 +48,7 @@ func New(o Options) *Client {
 	if err := o.Validate(); err != nil {
 		panic(err)
 	}
-	c := &Client{options: o.withDefaults(), id: make([]byte, 16), counters: newCounters()}
+	c := &Client{options: o.withDefaults(), protocol: clientProtocol, id: make([]byte, 16), counters: newCounters()}
 	rand.Read(c.id)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for _, at := range o.Cluster.NameNodes {

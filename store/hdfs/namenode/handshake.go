@@ -44,8 +44,8 @@ func header(callID int32, clientID []byte) *hproto.RpcRequestHeader {
 }
 
 // connectionContext makes the frame that says who calls which protocol. An empty user is left out.
-func connectionContext(clientID []byte, effective, real string) ([]byte, error) {
-	m := &hproto.IpcConnectionContext{Protocol: proto.String(clientProtocol)}
+func connectionContext(clientID []byte, protocol, effective, real string) ([]byte, error) {
+	m := &hproto.IpcConnectionContext{Protocol: &protocol}
 	if effective != "" {
 		m.UserInfo = &hproto.UserInformation{EffectiveUser: &effective}
 		if real != "" {

@@ -103,7 +103,7 @@ func (n *node) greet(raw *counted) (*conn, error) {
 	o := n.client.options
 	r := bufio.NewReaderSize(raw, 64<<10)
 	if o.Auth == nil {
-		frame, err := connectionContext(n.client.id, o.User, o.RealUser)
+		frame, err := connectionContext(n.client.id, n.client.protocol, o.User, o.RealUser)
 		return newConn(raw, r, n, agreement{}, append(opening(false), frame...)), err
 	}
 	if _, err := raw.Write(opening(true)); err != nil {
@@ -121,7 +121,7 @@ func (n *node) greet(raw *counted) (*conn, error) {
 		effective, _ = o.Auth.ContextUser()
 		real = ""
 	}
-	frame, err := connectionContext(n.client.id, effective, real)
+	frame, err := connectionContext(n.client.id, n.client.protocol, effective, real)
 	if err != nil {
 		return nil, err
 	}
