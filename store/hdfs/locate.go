@@ -2,8 +2,15 @@ package hdfs
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 )
 
 // Locate implements store.Store. It asks the NameNode, except soon after Prefetch. The nodes of a striped block group are
@@ -58,4 +65,51 @@ func (s *Store) relearn(ctx context.Context, l *layout, off, n int64) error {
 	}
 	s.layouts.grew(l)
 	return nil
+}
+
+// FindNode returns the live DataNode that text names: its UUID, host name, IP address, or either with the port for data
+// transfer. Only Node, Rack and Addr are set.
+func (s *Store) FindNode(ctx context.Context, text string) (store.Replica, error) {
+	live, err := s.nn.LiveNodes(ctx)
+	if err != nil {
+		return store.Replica{}, s.failed("FindNode", text, err)
+	}
+	var found []*node
+	for _, d := range live {
+		if n := s.nodes.of(d, false); n.is(text) {
+			found = append(found, n)
+		}
+	}
+	if len(found) != 1 {
+		return store.Replica{}, s.failed("FindNode", text, notOne(found, live))
+	}
+	if found[0].id == "" { // what the NameNode shows to everybody has none
+		return store.Replica{}, s.failed("FindNode", text, fmt.Errorf("%w: only a superuser is told the UUIDs of DataNodes: give it, it is in the DataNode's VERSION file (datanodeUuid)", fs.ErrPermission))
+	}
+	return store.Replica{Node: found[0].id, Rack: found[0].rack, Addr: found[0].addr}, nil
+}
+
+// is tells whether a text names the node.
+func (n *node) is(text string) bool {
+	port := strconv.FormatUint(uint64(n.port), 10)
+	return slices.Contains([]string{n.id, n.host, n.ip, net.JoinHostPort(n.host, port), net.JoinHostPort(n.ip, port)}, text)
+}
+
+// notOne is the error of a text that names several DataNodes, or none; it shows which there are.
+func notOne(found []*node, live []*hproto.DatanodeInfo) error {
+	const most = 16
+	what, choice := "several DataNodes have this name", make([]string, 0, most)
+	for _, n := range found {
+		choice = append(choice, n.String())
+	}
+	if len(found) == 0 {
+		what = fmt.Sprintf("none of the %d live DataNodes has this name", len(live))
+		for _, d := range live {
+			choice = append(choice, fmt.Sprintf("%s (%s)", d.GetId().GetDatanodeUuid(), d.GetId().GetHostName()))
+		}
+	}
+	if len(choice) > most {
+		choice = append(choice[:most], "...")
+	}
+	return fmt.Errorf("%w: %s: give the UUID or host:port of one of: %s", fs.ErrNotExist, what, strings.Join(choice, ", "))
 }
