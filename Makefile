@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader demo generate clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader demo hdfs hdfs-jars generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,7 @@ test: setup lint test-go test-python ## everything that CI runs
 
 test-go: build
 	@internal/setup/system.sh test
+	@$(MAKE) --no-print-directory hdfs-jars
 	$(GO_TEST) ./...
 
 test-python: build wheel
@@ -80,6 +81,13 @@ bench-loader: build wheel peers ## whole loaders beside DALI, ffcv and others, w
 
 demo: build wheel ## train on real photographs with agents off, on, killed, and resumed (about 5 minutes)
 	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)")
+
+hdfs: hdfs-jars ## a real HDFS on this machine until Ctrl-C: HDFS="--datanodes 9 --namenodes 2" (--help lists all)
+	@go run ./internal/hdfstest/minihdfs $(HDFS)
+
+hdfs-jars: # Hadoop from Maven and our program around it, into the user's cache (quick when it is there)
+	@internal/setup/system.sh hdfs
+	@go run ./internal/hdfstest/minihdfs --prepare
 
 generate: setup ## regenerate committed code
 	PYTHON=$(PY) internal/protogen/generate.sh

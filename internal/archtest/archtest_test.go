@@ -24,6 +24,7 @@ var goroutineOwners = map[string]string{
 	"binfmt/pack/write.go":          "the writing of a bin waits for its reads",
 	"cmd/stepahead/cat.go":          "the command waits for its reader and its writer",
 	"cmd/stepahead-agent/serve.go":  "the program waits for both of its servers",
+	"internal/hdfstest/wire.go":     "ends with the JVM, which Close waits for",
 	"loader/tasks.go":               "Close waits for all of them",
 	"pybind/session.go":             "ends when the loader is open, has failed or is closed",
 	"store/dir/read.go":             "a read waits for its blocks",

@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"internal/auth":     {},
 	"internal/archtest": {},
 	"internal/testdata": {},
-	"internal/hdfstest": {},
+	"internal/hdfstest": {"internal/testdata"},
 	"cmd":               {""},
 	"examples":          {""},
 	"benchmarks":        {""},
@@ -51,7 +51,7 @@ var reserved = []struct {
 	{"agent/fetch/fetchpb", []string{"agent/fetch"}, "wire types stay with their owner"},
 	{"store/storetest", nil, "test code is not linked into programs"},
 	{"store/hdfs/internal/fakedn", nil, "test code is not linked into programs"},
-	{"internal/testdata", nil, "test code is not linked into programs"},
+	{"internal/testdata", []string{"internal/hdfstest"}, "test code is not linked into programs"},
 	{"internal/hdfstest", nil, "test code is not linked into programs"},
 	{"internal/archtest", nil, "test code is not linked into programs"},
 }

@@ -2,7 +2,8 @@
 # Install the system packages that the build needs, if they are missing: the headers of
 # libjpeg-turbo, libpng and libwebp, and those of Python. Debian and Ubuntu; elsewhere it says
 # what to install. Quiet and quick when nothing is missing. With the argument `test` also what the tests
-# need: a compiler and an emulator for arm64, whose kernels are compared with the others. With `fuzz` Clang and its fuzzer.
+# need: a compiler and an emulator for arm64, whose kernels are compared with the others, and Java and Maven for a real
+# HDFS. With `hdfs` only the latter besides. With `fuzz` Clang and its fuzzer.
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -32,6 +33,10 @@ headers=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"]
 if [ "${1:-}" = test ]; then
   command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
   command -v qemu-aarch64-static >/dev/null || missing+=(qemu-user-static)
+fi
+if [ "${1:-}" = test ] || [ "${1:-}" = hdfs ]; then
+  command -v javac >/dev/null && command -v jar >/dev/null || missing+=(default-jdk-headless)
+  command -v mvn >/dev/null || missing+=(maven)
 fi
 if [ "${1:-}" = fuzz ]; then
   command -v clang++ >/dev/null || missing+=(clang)

@@ -1,0 +1,72 @@
+package hdfstest;
+
+import java.io.File;
+import java.io.IOException;
+import java.util.List;
+import org.apache.hadoop.hdfs.MiniDFSCluster;
+import org.apache.hadoop.hdfs.protocol.DatanodeID;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
+
+/** A DataNode in this process. */
+final class InProcessNode implements Node {
+  private final MiniDFSCluster dfs;
+  private DataNode node;
+  private DatanodeID id;
+  private MiniDFSCluster.DataNodeProperties stopped;
+
+  InProcessNode(MiniDFSCluster dfs, DataNode node) {
+    this.dfs = dfs;
+    this.node = node;
+    this.id = node.getDatanodeId();
+  }
+
+  DataNode node() {
+    return node;
+  }
+
+  @Override
+  public DatanodeID id() {
+    return id;
+  }
+
+  @Override
+  public long pid() {
+    return ProcessHandle.current().pid();
+  }
+
+  @Override
+  public List<File> folders() {
+    return Node.folders(node.getConf());
+  }
+
+  @Override
+  public boolean running() {
+    return stopped == null;
+  }
+
+  @Override
+  public void kill() throws IOException {
+    synchronized (dfs) {
+      if (running()) {
+        stopped = dfs.stopDataNode(dfs.getDataNodes().indexOf(node)); // the list closes up when one leaves
+      }
+    }
+  }
+
+  @Override
+  public void start(boolean samePort) throws Exception {
+    synchronized (dfs) {
+      if (running()) {
+        throw new IOException("the DataNode runs already");
+      }
+      dfs.restartDataNode(stopped, samePort);
+      stopped = null;
+      List<DataNode> all = dfs.getDataNodes();
+      node = all.get(all.size() - 1);
+      while (node.getDatanodeId() == null) { // it has none until it has spoken with a NameNode
+        Thread.sleep(20);
+      }
+      id = node.getDatanodeId();
+    }
+  }
+}

@@ -1,0 +1,33 @@
+package hdfstest;
+
+import java.util.List;
+import java.util.Map;
+
+/** What a cluster is made of: the first line that the parent sends. */
+final class Spec {
+  /** The folder that the cluster owns: it is removed when the cluster ends. */
+  public String dir;
+
+  public int dataNodes;
+  public int nameNodes;
+  public int storages;
+
+  /** Rack and host name of each DataNode. */
+  public List<String> racks = List.of();
+  public List<String> hosts = List.of();
+
+  /** "" or the level of protection: authentication, integrity or privacy. */
+  public String kerberos = "";
+
+  /** Life of a Kerberos ticket in seconds; 0: a day. */
+  public int ticketSeconds;
+
+  /** Encrypt data transfer with keys of the NameNode. */
+  public boolean encrypt;
+
+  /** The command that starts a JVM, for DataNodes in processes of their own; empty: all in this JVM. */
+  public List<String> java = List.of();
+
+  /** Settings of Hadoop, over all others. */
+  public Map<String, String> site = Map.of();
+}

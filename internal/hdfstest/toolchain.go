@@ -1,0 +1,196 @@
+package hdfstest
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+//go:embed java
+var source embed.FS
+
+// ErrNoJava means that a cluster cannot be had on this machine: no Java, no Maven, or Hadoop cannot be downloaded.
+var ErrNoJava = errors.New("no Java for HDFS")
+
+// A Toolchain is Hadoop and our program around it, ready to run: the class path, and an archive of loaded classes that
+// halves the time to start.
+type Toolchain struct {
+	classPath string
+	dir       string
+}
+
+// Prepare returns the toolchain. The first time on a machine it downloads Hadoop through Maven (about 90 MB), compiles
+// our classes and writes the archive, into a folder in the user's cache; processes that need it at the same time wait
+// for the one that works. Later it takes no time.
+func Prepare(ctx context.Context) (*Toolchain, error) {
+	for _, program := range []string{"java", "javac", "jar", "mvn"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("hdfstest.Prepare: %w: %v: `make setup` installs it", ErrNoJava, err)
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("hdfstest.Prepare: %w", err)
+	}
+	root := filepath.Join(cache, "stepahead", "hdfstest")
+	unlock, err := lock(root)
+	if err != nil {
+		return nil, fmt.Errorf("hdfstest.Prepare: %w", err)
+	}
+	defer unlock()
+	dir := filepath.Join(root, digest())
+	if t := load(dir); t != nil {
+		return t, nil
+	}
+	if err := build(ctx, dir); err != nil {
+		return nil, fmt.Errorf("hdfstest.Prepare: %w", err)
+	}
+	return load(dir), nil
+}
+
+// lock waits until no other process prepares.
+func lock(root string) (func(), error) {
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(root, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+// digest names what was compiled.
+func digest() string {
+	h := sha256.New()
+	fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			data, _ := source.ReadFile(path)
+			fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
+		}
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// load returns what dir holds if it is complete and all its jars are still there.
+func load(dir string) *Toolchain {
+	jars, err := os.ReadFile(filepath.Join(dir, "complete"))
+	if err != nil {
+		return nil
+	}
+	path := filepath.Join(dir, "hdfstest.jar") + ":" + strings.TrimSpace(string(jars))
+	for jar := range strings.SplitSeq(path, ":") {
+		if _, err := os.Stat(jar); err != nil {
+			return nil
+		}
+	}
+	return &Toolchain{classPath: path, dir: dir}
+}
+
+func build(ctx context.Context, dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	files, err := fs.Sub(source, "java")
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(dir, files); err != nil {
+		return err
+	}
+	if err := run(ctx, dir, "mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=jars"); err != nil {
+		return fmt.Errorf("%w: Maven: %v", ErrNoJava, err)
+	}
+	jars, err := os.ReadFile(filepath.Join(dir, "jars"))
+	if err != nil {
+		return err
+	}
+	classes, err := filepath.Glob(filepath.Join(dir, "hdfstest", "*.java"))
+	if err != nil {
+		return err
+	}
+	compile := append([]string{"-nowarn", "-proc:none", "-cp", strings.TrimSpace(string(jars)), "-d", "classes"}, classes...)
+	if err := run(ctx, dir, "javac", compile...); err != nil {
+		return err
+	}
+	if err := run(ctx, dir, "jar", "cf", "hdfstest.jar", "-C", "classes", "."); err != nil {
+		return err
+	}
+	t := &Toolchain{classPath: filepath.Join(dir, "hdfstest.jar") + ":" + strings.TrimSpace(string(jars)), dir: dir}
+	if err := t.writeArchive(ctx); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, "jars"), filepath.Join(dir, "complete"))
+}
+
+func run(ctx context.Context, dir, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", program, err, tail(out))
+	}
+	return nil
+}
+
+// tail returns the last lines of a log.
+func tail(log []byte) []byte {
+	const most = 6000
+	return log[max(0, len(log)-most):]
+}
+
+// writeArchive runs a small cluster once and lets the JVM write down the classes that it loaded.
+func (t *Toolchain) writeArchive(ctx context.Context) error {
+	archive := t.archive() + ".new"
+	server, err := t.launch(ctx, Options{}, "-XX:ArchiveClassesAtExit="+archive, "-Dhdfstest.exit=true")
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	local := filepath.Join(t.dir, "log4j.properties")
+	put := map[string]any{"path": "/warm", "local": local, "replication": 3, "blockSize": 1 << 20}
+	if err := server.Do(ctx, "put", put, nil); err != nil {
+		return err
+	}
+	get := map[string]any{"path": "/warm", "local": filepath.Join(t.dir, "warm")}
+	if err := server.Do(ctx, "get", get, nil); err != nil {
+		return err
+	}
+	if err := server.Close(); err != nil {
+		return err
+	}
+	return os.Rename(archive, t.archive())
+}
+
+func (t *Toolchain) archive() string { return filepath.Join(t.dir, "classes.jsa") }
+
+// Command is the command line of a JVM with Hadoop on its class path, up to the name of the main class; flags come after
+// our own.
+func (t *Toolchain) Command(heap string, flags ...string) []string {
+	command := []string{
+		"java", "-Xmx" + heap, "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr",
+		"-Dlog4j.configuration=file:" + filepath.Join(t.dir, "log4j.properties"),
+		"-Djava.net.preferIPv4Stack=true",
+	}
+	if _, err := os.Stat(t.archive()); err == nil {
+		command = append(command, "-XX:SharedArchiveFile="+t.archive())
+	}
+	return append(append(command, flags...), "-cp", t.classPath)
+}
