@@ -109,7 +109,7 @@ type require interface{ Fatal(...any) }
 
 // What lies behind the last row is no part of the picture, however much it is, and costs no more than a little of it.
 func TestPNGWithMoreThanItsRows(t *testing.T) {
-	more := noise(7, 100 << 10)
+	more := noise(7, 100<<10)
 	rapid.Check(t, func(t *rapid.T) {
 		in, shape := drawPNG(t)
 		d := transform.DecodeImage{Truncated: rapid.SampledFrom([]string{"raise", "fill"}).Draw(t, "truncated")}
@@ -130,7 +130,7 @@ func TestPNGWithMoreThanItsRows(t *testing.T) {
 func TestInterlacedPNGOfAllShapes(t *testing.T) {
 	for _, size := range [][2]int{{1, 100_000}, {100_000, 1}, {2, 60_000}, {3, 50_001}, {4, 40_000}, {5, 33_333}, {301, 300}, {300, 302}, {299, 303}} {
 		w, h := size[0], size[1]
-		rgba := noise(7, w * h * 4)
+		rgba := noise(7, w*h*4)
 		var want []byte
 		for i := 0; i < len(rgba); i += 4 {
 			want = append(want, rgba[i:i+3]...)
