@@ -12,6 +12,9 @@ import (
 // errSlow: the node sends too slowly; another is asked for what is missing.
 var errSlow = errors.New("far too slow")
 
+// errTurnedBad: the node failed other reads while this one waited for its turn, so that another may be better now.
+var errTurnedBad = errors.New("the node failed meanwhile")
+
 // errOvertaken: the second node answered first.
 var errOvertaken = errors.New("another node was faster")
 
@@ -21,7 +24,18 @@ const (
 	// slowest is the rate, in bytes a second, that it must keep beyond that. Where every node is slower, the third one asked
 	// is waited for.
 	slowest = 1 << 20
+	// hasty bounds from below what a near deadline leaves of patience.
+	hasty = 100 * time.Millisecond
 )
+
+// patienceFor is how long a node may take for n bytes. A deadline leaves time for two more nodes.
+func patienceFor(n int64, left time.Duration, deadline bool) time.Duration {
+	limit := patience + time.Duration(n)*time.Second/slowest
+	if deadline {
+		limit = max(min(limit, left/3), hasty)
+	}
+	return limit
+}
 
 // attempt is one try to read parts of a block from a place.
 type attempt struct {
@@ -31,6 +45,7 @@ type attempt struct {
 	spare   *place // may be asked too when at is slow; nil for none
 	parts   []part
 	patient bool // wait as long as it takes
+	badness int  // of at, when it was chosen
 }
 
 // run reads, and returns the place that the bytes came from. After an error the first n bytes from the first part's offset
@@ -43,19 +58,24 @@ func (a *attempt) run(ctx context.Context) (n int64, from place, err error) {
 		return 0, a.at, err
 	}
 	defer a.s.gates.leave(a.at.node)
+	start := now()
+	if a.s.bad.badness(a.b.id, a.at.node, start) > a.badness {
+		return 0, a.at, errTurnedBad
+	}
 	if !a.patient {
-		limit := patience + time.Duration(span)*time.Second/slowest
+		deadline, ok := ctx.Deadline()
+		limit := patienceFor(span, deadline.Sub(start), ok)
 		defer time.AfterFunc(limit, func() { stop(errSlow) }).Stop()
 	}
 	var second *second
 	if a.spare != nil && span <= maxHedge && !a.s.o.NoHedge {
 		second = a.hedge(ctx, span, stop)
 	}
-	start := now()
 	n, err = a.s.readFrom(own, a.b, a.at, a.parts)
 	a.s.hedges.observe(span, now().Sub(start))
 	if second.wins(err == nil) {
 		second.copyTo(a.parts)
+		a.s.bad.nodeOvertaken(a.at.node, now())
 		return span, *a.spare, nil
 	}
 	if err != nil && ctx.Err() == nil && context.Cause(own) == errSlow {
@@ -162,7 +182,7 @@ func causeOf(err error) cause {
 	}{
 		{datanode.ErrChecksum, byChecksum}, {datanode.ErrToken, byToken}, {datanode.ErrKey, byKey},
 		{datanode.ErrMissing, byMissing}, {datanode.ErrLength, byLength}, {datanode.ErrConnect, byConnect},
-		{datanode.ErrBroken, byBroken}, {datanode.ErrProtocol, byProtocol}, {errSlow, bySlow},
+		{datanode.ErrBroken, byBroken}, {datanode.ErrProtocol, byProtocol}, {datanode.ErrUnverified, byUnverified}, {errSlow, bySlow},
 	} {
 		if errors.Is(err, row.kind) {
 			return row.cause

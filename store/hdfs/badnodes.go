@@ -32,6 +32,7 @@ type badNodes struct {
 	mu       sync.Mutex
 	nodes    map[*node]badMark
 	replicas map[replicaKey]badMark
+	slow     map[*node]int // how often a node was overtaken since it answered last
 }
 
 type replicaKey struct {
@@ -65,6 +66,27 @@ func (b *badNodes) nodeFailed(n *node, now time.Time) {
 	b.count()
 }
 
+// maxOvertaken is how often in a row another node may be faster before a node counts as failed.
+const maxOvertaken = 3
+
+// nodeOvertaken notes that another node, asked later, answered earlier.
+func (b *badNodes) nodeOvertaken(n *node, now time.Time) {
+	b.mu.Lock()
+	if b.slow == nil || len(b.slow) >= maxBad {
+		b.slow = map[*node]int{}
+	}
+	b.slow[n]++
+	failed := b.slow[n] >= maxOvertaken
+	if failed {
+		delete(b.slow, n)
+	}
+	b.count()
+	b.mu.Unlock()
+	if failed {
+		b.nodeFailed(n, now)
+	}
+}
+
 // nodeWorked forgives a node.
 func (b *badNodes) nodeWorked(n *node) {
 	if b.any.Load() == 0 {
@@ -73,6 +95,7 @@ func (b *badNodes) nodeWorked(n *node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.nodes, n)
+	delete(b.slow, n)
 	b.count()
 }
 
@@ -104,7 +127,7 @@ func (b *badNodes) badness(id blockID, n *node, now time.Time) int {
 	return fine
 }
 
-func (b *badNodes) count() { b.any.Store(int64(len(b.nodes) + len(b.replicas))) }
+func (b *badNodes) count() { b.any.Store(int64(len(b.nodes) + len(b.replicas) + len(b.slow))) }
 
 // makeRoom keeps a memory below its bound: what is over goes first, then all.
 func makeRoom[K comparable](m map[K]badMark, now time.Time) {

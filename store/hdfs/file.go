@@ -48,7 +48,7 @@ func (s *Store) open(ctx context.Context, path string) (l *layout, fresh bool, e
 	if err != nil {
 		return nil, false, err
 	}
-	if known != nil && known.version == versionOf(status) && !known.open {
+	if known != nil && known.version == versionOf(status) && !known.open && now().Sub(known.learned) < locationsFor {
 		return known, false, nil
 	}
 	l = newLayout(path, status)

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/ec"
@@ -33,7 +34,8 @@ type layout struct {
 	factor  int        // wanted number of replicas
 	striped *ec.Policy // nil: whole replicas
 	step    int64      // preferred block size, of a block group if striped
-	byPath  bool       // the inode cannot be asked for; guarded by asking
+	learned time.Time
+	byPath  bool // the inode cannot be asked for; guarded by asking
 
 	asking chan struct{} // holds one value while somebody asks the NameNode about the file
 
@@ -43,7 +45,7 @@ type layout struct {
 
 func newLayout(path string, s *hproto.FileStatus) *layout {
 	l := &layout{
-		path: path, version: versionOf(s), size: int64(s.GetLength()), factor: max(int(s.GetBlockReplication()), 1),
+		path: path, version: versionOf(s), learned: now(), size: int64(s.GetLength()), factor: max(int(s.GetBlockReplication()), 1),
 		striped: policyOf(s.GetEcPolicy()), step: max(int64(s.GetBlockSize()), 1), asking: make(chan struct{}, 1),
 		byPath: s.GetFileId() == 0 || slices.Contains(strings.Split(path, "/"), ".snapshot"),
 	}
@@ -186,6 +188,7 @@ func (s *Store) fetch(ctx context.Context, l *layout, off, n int64) error {
 	}
 	err = s.takeIn(l, located)
 	if errors.Is(err, store.ErrIdentity) {
+		s.layouts.forget(l.path)
 		if gone := s.stillThere(ctx, l); gone != nil { // it knows the identity that is there now
 			return gone
 		}

@@ -11,6 +11,9 @@ const (
 	maxKnownBlocks = 1 << 17
 	// maxKnownFiles bounds the files.
 	maxKnownFiles = 1 << 15
+	// locationsFor is how long after their first look locations serve who opens the file anew: replicas move, and hot
+	// files get more of them.
+	locationsFor = 10 * time.Minute
 	// prefetchedFor is how long what Prefetch learned stands for asking the NameNode.
 	prefetchedFor = 5 * time.Minute
 )

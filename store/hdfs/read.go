@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -78,6 +79,9 @@ func (r *blockRead) round(ctx context.Context) error {
 		if over := ctx.Err(); over != nil {
 			return over
 		}
+		if errors.Is(err, errTurnedBad) {
+			continue
+		}
 		again = nil
 		if again, err = r.follow(ctx, p, cause, err); err != nil {
 			return err
@@ -96,9 +100,9 @@ func (r *blockRead) follow(ctx context.Context, p place, c cause, failed error) 
 	case samePlace:
 		return p.node, nil
 	case renewAndSame:
-		return p.node, r.renew(ctx, true)
+		return p.node, r.renewSoon(ctx, true)
 	case renewAndNext:
-		err := r.renew(ctx, false)
+		err := r.renewSoon(ctx, false)
 		r.s.bad.replicaFailed(r.b.id, p.node, now())
 		return nil, err
 	}
@@ -110,7 +114,7 @@ func (r *blockRead) follow(ctx context.Context, p place, c cause, failed error) 
 
 // try reads from a place, and keeps what came of it.
 func (r *blockRead) try(ctx context.Context, p place, places []place) (cause, error) {
-	a := attempt{s: r.s, b: r.b, at: p, parts: r.parts, patient: r.only != "" || len(places) == 1 || r.trial.patient()}
+	a := attempt{s: r.s, b: r.b, at: p, parts: r.parts, badness: r.s.bad.badness(r.b.id, p.node, now()), patient: r.only != "" || len(places) == 1 || r.trial.patient()}
 	if r.only == "" {
 		a.spare = r.spare(p, places)
 	}
@@ -176,6 +180,20 @@ func (r *blockRead) onlyError() error {
 		return fmt.Errorf("%w: %s: block %s at offset %d: %v", fs.ErrNotExist, last.place.node, r.b.id, r.b.off, last.err)
 	}
 	return r.trial.error(r.b)
+}
+
+// renewWithin bounds how long a NameNode that does not answer keeps a read from other replicas.
+const renewWithin = 5 * time.Second
+
+// renewSoon is renew while there are other replicas to try.
+func (r *blockRead) renewSoon(ctx context.Context, wide bool) error {
+	soon, cancel := context.WithTimeout(ctx, renewWithin)
+	defer cancel()
+	err := r.renew(soon, wide)
+	if soon.Err() != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 func asked(parts []part) (n int64) {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -429,6 +430,56 @@ func TestSlowNodes(t *testing.T) {
 		c.wantAll(t, f)
 		if took := time.Since(start); took > 10*time.Second || c.s.ReadStats().Retries["slow"] == 0 {
 			t.Errorf("took %v, retries %v", took, c.s.ReadStats().Retries)
+		}
+	})
+	bubble(t, "a node that stands still is left, also by those who wait for it", func(t *testing.T) {
+		c := newScene(t, Options{MaxNodeReads: 1, Parallel: 8, NoHedge: true})
+		f := c.open(t)
+		c.slow[0] = time.Hour
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range int64(50) {
+			wg.Go(func() {
+				buf := make([]byte, 1000)
+				if err := f.ReadRanges(t.Context(), []store.Range{{Off: i * 1500, Buf: buf}}); err != nil || !bytes.Equal(buf, c.data[i*1500:i*1500+1000]) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("took %v, want the patience with one node", took)
+		}
+	})
+	bubble(t, "a node that is always overtaken counts as failed", func(t *testing.T) {
+		c := newScene(t, Options{Parallel: 1})
+		f := c.open(t)
+		for range 100 {
+			c.wantAll(t, f)
+		}
+		c.slow[0] = time.Minute
+		start := time.Now()
+		for i := range int64(60) {
+			buf := make([]byte, 1000)
+			if err := f.ReadRanges(t.Context(), []store.Range{{Off: i * 1500, Buf: buf}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if st := c.s.ReadStats(); st.HedgesWon != maxOvertaken || time.Since(start) > 2*time.Second {
+			t.Errorf("after %v: %+v", time.Since(start), st)
+		}
+	})
+	bubble(t, "a near deadline leaves time for another node", func(t *testing.T) {
+		c := newScene(t, Options{Parallel: 1})
+		f := c.open(t)
+		c.slow[0], c.slow[1] = time.Hour, time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		buf := make([]byte, 1000)
+		for i := range int64(7) {
+			if err := f.ReadRanges(ctx, []store.Range{{Off: i * testBlock, Buf: buf}}); err != nil || !bytes.Equal(buf, c.data[i*testBlock:i*testBlock+1000]) {
+				t.Errorf("block %d: %v", i, err)
+			}
 		}
 	})
 	bubble(t, "where all are slow, one is waited for", func(t *testing.T) {

@@ -12,32 +12,35 @@ import (
 type cause int
 
 const (
-	byConnect  cause = iota // no connection
-	byBroken                // the connection ended or stood still
-	bySlow                  // the node sends, but far too slowly
-	byToken                 // the block's token was refused
-	byKey                   // the data encryption key was refused
-	byMissing               // the node has no such replica, or an older one
-	byLength                // the range is not inside the replica
-	byChecksum              // wrong bytes
-	byProtocol              // what came is no answer
-	byRefused               // the node refused, for another reason
-	causes                  // how many there are
+	byConnect    cause = iota // no connection
+	byBroken                  // the connection ended or stood still
+	bySlow                    // the node sends, but far too slowly
+	byToken                   // the block's token was refused
+	byKey                     // the data encryption key was refused
+	byMissing                 // the node has no such replica, or an older one
+	byLength                  // the range is not inside the replica
+	byChecksum                // wrong bytes
+	byProtocol                // what came is no answer
+	byUnverified              // the replica has no checksums
+	byRefused                 // the node refused, for another reason
+	causes                    // how many there are
 )
 
 var causeNames = [causes]string{
-	"connect", "broken", "slow", "token", "key", "missing", "length", "checksum", "protocol", "refused",
+	"connect", "broken", "slow", "token", "key", "missing", "length", "checksum", "protocol", "unverified", "refused",
 }
 
 func (c cause) String() string { return causeNames[c] }
 
 // blamesNode tells whether other blocks on the node are likely to fail in the same way.
 func (c cause) blamesNode() bool {
-	return c == byConnect || c == byBroken || c == bySlow || c == byProtocol || c == byRefused
+	return c == byConnect || c == byBroken || c == bySlow || c == byProtocol
 }
 
 // blamesReplica tells whether this replica is likely to fail again, whatever the node.
-func (c cause) blamesReplica() bool { return c == byMissing || c == byLength || c == byChecksum }
+func (c cause) blamesReplica() bool {
+	return c == byMissing || c == byLength || c == byChecksum || c == byUnverified || c == byRefused
+}
 
 // move is what follows a failed attempt.
 type move int

@@ -100,7 +100,7 @@ func (u *units) Read(ctx context.Context, unit int, parts []ec.Part) (n int64, e
 	places := u.places(unit)
 	for i := 0; i < len(places); i++ {
 		b := u.unit(unit)
-		a := attempt{s: u.s, b: b, at: places[i], parts: left, patient: u.all}
+		a := attempt{s: u.s, b: b, at: places[i], parts: left, patient: u.all, badness: u.s.bad.badness(b.id, places[i].node, now())}
 		var got int64
 		got, _, err = a.run(ctx)
 		u.s.stats.delivered(u.s.reader.distance(places[i].node), min(got, asked(left)))
@@ -114,6 +114,10 @@ func (u *units) Read(ctx context.Context, unit int, parts []ec.Part) (n int64, e
 		n = left[0].Off + got - start
 		if left = rest(left, got); len(left) == 0 {
 			return n, nil
+		}
+		if errors.Is(err, errTurnedBad) {
+			err = fmt.Errorf("%w: %s: %w", store.ErrUnavailable, places[i].node, err)
+			continue
 		}
 		again, renewed := u.failed(ctx, b, places[i], err)
 		if renewed != nil {
