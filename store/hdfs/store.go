@@ -120,6 +120,7 @@ type Store struct {
 	visible func(ctx context.Context, n *node, b *block) (int64, error) // nil: cannot be learned
 	nn      *namenode.Client                                            // names and data are these two; nil in tests without a cluster
 	pool    *datanode.Pool
+	writes  *writing // nil: read only
 
 	nodes   nodeTable
 	layouts layouts

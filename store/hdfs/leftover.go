@@ -1,0 +1,131 @@
+package hdfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
+	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
+)
+
+// oldDraft is the age from which a draft may be what a killed writer left: HDFS's soft limit, after which a
+// lease that is not renewed may be taken. A writer that is alive closes and renames its draft in far less.
+const oldDraft = 60 * time.Second
+
+// sweepOld removes what killed writers left in a drafts' folder. own was made just now: its time of change is the
+// NameNode's now, and no other clock is asked. What cannot be removed stays for the next writer.
+func (w *writing) sweepOld(ctx context.Context, folder, own string, now *hproto.FileStatus) {
+	listing, err := w.names.GetListing(ctx, folder, nil, false)
+	if err != nil {
+		return
+	}
+	for _, status := range listing.GetPartialListing() {
+		age := time.Duration(int64(now.GetModificationTime())-int64(status.GetModificationTime())) * time.Millisecond
+		if name := path.Join(folder, string(status.GetPath())); name != own && age >= oldDraft {
+			_ = w.removeDead(ctx, name)
+		}
+	}
+}
+
+// errAlive: a writer that renews its lease has the draft.
+var errAlive = fmt.Errorf("%w: it is being written by another writer", fs.ErrExist)
+
+// removeDead removes a draft whose writer is gone: it is closed, or its lease has expired. One that is being
+// written is errAlive.
+func (w *writing) removeDead(ctx context.Context, name string) error {
+	closed, err := w.names.IsFileClosed(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !closed {
+		if err := w.expired(ctx, name); err != nil {
+			return err
+		}
+	}
+	_, err = w.names.Delete(ctx, name, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// expired asks for a lease on a draft that is open. The NameNode's refusal tells whether its writer lives: it
+// takes the lease of one that has not been renewed, and no other.
+func (w *writing) expired(ctx context.Context, name string) error {
+	_, err := w.names.Create(ctx, &hproto.CreateRequest{
+		Src: &name, ClientName: proto.String("stepahead-" + w.newName()), CreateParent: proto.Bool(false),
+		CreateFlag: proto.Uint32(uint32(hproto.CreateRequest_CREATE | hproto.CreateRequest_SHOULD_REPLICATE)),
+		Masked:     &hproto.FsPermission{Perm: proto.Uint32(0o600)}, Replication: proto.Uint32(1), BlockSize: proto.Uint64(128 << 20),
+	})
+	var remote *namenode.RemoteError
+	switch {
+	case err == nil: // it vanished and is ours now
+		return nil
+	case !errors.As(err, &remote):
+		return err
+	case strings.HasSuffix(remote.Class, ".RecoveryInProgressException"), strings.HasSuffix(remote.Class, ".FileAlreadyExistsException"):
+		return nil
+	case strings.HasSuffix(remote.Class, ".AlreadyBeingCreatedException"):
+		return errAlive
+	}
+	return err
+}
+
+// remove removes a file, or a folder that holds nothing but what killed writers left.
+func (w *writing) remove(ctx context.Context, name string) error {
+	err := w.delete(ctx, name)
+	if !errors.Is(err, syscall.ENOTEMPTY) {
+		return err
+	}
+	listing, listed := w.names.GetListing(ctx, name, nil, false)
+	if listed != nil || listing.GetRemainingEntries() > 0 {
+		return err
+	}
+	for _, status := range listing.GetPartialListing() {
+		if !strings.HasPrefix(string(status.GetPath()), tempPrefix) {
+			return err
+		}
+	}
+	for _, status := range listing.GetPartialListing() {
+		if held := w.removeDrafts(ctx, path.Join(name, string(status.GetPath()))); held != nil {
+			return fmt.Errorf("%w: %w", syscall.ENOTEMPTY, held)
+		}
+	}
+	return w.delete(ctx, name)
+}
+
+// removeDrafts removes a drafts' folder in which nobody writes.
+func (w *writing) removeDrafts(ctx context.Context, folder string) error {
+	listing, err := w.names.GetListing(ctx, folder, nil, false)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, status := range listing.GetPartialListing() {
+		if err := w.removeDead(ctx, path.Join(folder, string(status.GetPath()))); err != nil {
+			return err
+		}
+	}
+	if err := w.delete(ctx, folder); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (w *writing) delete(ctx context.Context, name string) error {
+	there, err := w.names.Delete(ctx, name, false)
+	if err == nil && !there {
+		return fs.ErrNotExist
+	}
+	return err
+}
