@@ -28,6 +28,7 @@ type Agent struct {
 	mail    *mailbox[envelope]
 	inbox   *hints.Inbox
 	golden  goldenOnce
+	rights  rights
 	tasks   tasks
 	ticket  atomic.Uint64
 	ran     atomic.Bool
@@ -48,7 +49,7 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent.New: %w", err)
 	}
-	return &Agent{
+	a := &Agent{
 		o:       o,
 		metrics: m,
 		buffers: buffers{limit: o.Memory},
@@ -58,7 +59,9 @@ func New(o Options) (*Agent, error) {
 		began:   time.Now(),
 		leaving: make(chan struct{}),
 		ended:   make(chan struct{}),
-	}, nil
+	}
+	a.rights = rights{access: o.Access, age: o.AccessAge, now: a.now}
+	return a, nil
 }
 
 // now is the agent's clock: monotonic, from when it was made.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"strings"
 
+	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
@@ -54,8 +57,8 @@ func (a *Agent) announce(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 	return hints.Refuse(hints.ReasonUnsupported, "this agent acts on schedule, progress and close only"), nil
 }
 
-// schedule opens the dataset that a schedule names, under the agent's own rights and only below the
-// token's roots, and hands the schedule to the planner.
+// schedule opens the dataset that a schedule names, under the agent's own rights, only below the token's
+// roots and only if its user may read it, and hands the schedule to the planner.
 func (a *Agent) schedule(ctx context.Context, h hints.Hint, c auth.Claims) (hints.Reply, error) {
 	s := h.Schedule
 	dir, err := a.o.Resolve(s.DatasetURL)
@@ -64,6 +67,13 @@ func (a *Agent) schedule(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 	}
 	if err := c.Allows(auth.RightHint, dir); err != nil {
 		return hints.Refuse(hints.ReasonDenied, err.Error()), nil
+	}
+	if err := a.rights.mayRead(ctx, c.User, path.Join(dir, binfmt.ManifestName)); err != nil {
+		reason := hints.ReasonUnavailable // asked again later
+		if errors.Is(err, fs.ErrPermission) {
+			reason = hints.ReasonDenied
+		}
+		return hints.Refuse(reason, err.Error()), nil
 	}
 	golden, err := a.golden.get(ctx, a.o.Pool)
 	if err != nil {
@@ -77,6 +87,7 @@ func (a *Agent) schedule(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 	if err != nil {
 		return refusal(errors.Join(err, a.tasks.release(d))), nil
 	}
+	t.user = c.User
 	r, err := a.tell(ctx, envelope{hint: &h, task: t, ev: scheduleEvent{
 		job: h.Job, run: h.Run, generation: s.Generation, first: s.FirstStep, stepTime: s.StepTime,
 		confidence: h.Confidence, ttl: min(a.o.TTL, h.TTL),

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -70,6 +71,15 @@ type Options struct {
 	// Keys verify the tokens of callers. The zero value refuses everybody; auth.Insecure() is for
 	// loopback only.
 	Keys auth.Keyring
+	// TLS secures the agent's connections. Default: in the clear, and then, as without keys, Run refuses a
+	// listener that other hosts can reach.
+	TLS *tls.Config
+	// Address is what the registry entry says where the agent listens: host:port. Default: the listener's.
+	Address string
+	// Access says what the users of tokens may read. Default: what the roots of their tokens cover.
+	Access Access
+	// AccessAge is how long an answer of Access counts. Default 1 min.
+	AccessAge time.Duration
 	// Metrics takes the agent's metrics. Default: they are counted and not exported.
 	Metrics prometheus.Registerer
 	// Log gets what operators should know; refusals are logged at level warn with the field "audit".
@@ -87,6 +97,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.CPULow, 0.70)
 	orDefault(&o.Dwell, 10*time.Second)
 	orDefault(&o.TTL, 10*time.Minute)
+	orDefault(&o.AccessAge, time.Minute)
 	orDefault(&o.Sample, min(time.Second, o.Dwell))
 	if o.RegistryStore == nil {
 		o.RegistryStore = o.Store
@@ -130,7 +141,7 @@ func (o Options) Validate() error {
 	bad(o.Jobs < 1, "Jobs is %d: give at least 1", o.Jobs)
 	bad(o.Egress < 0, "Egress is %d bytes a second: give 0 for no limit, or more", o.Egress)
 	bad(!(0 < o.CPULow && o.CPULow <= o.CPUHigh && o.CPUHigh <= 1), "CPULow %v and CPUHigh %v: give 0 < low <= high <= 1", o.CPULow, o.CPUHigh)
-	bad(o.Dwell < 0 || o.TTL < 0, "Dwell or TTL is negative")
+	bad(o.Dwell < 0 || o.TTL < 0 || o.AccessAge < 0, "Dwell, TTL or AccessAge is negative")
 	bad(o.Sample < 10*time.Millisecond, "Sample is %v: give at least 10ms", o.Sample)
 	return errors.Join(errs...)
 }

@@ -56,6 +56,10 @@ func (a *Agent) make(ctx context.Context, it item, d *dataset) (t *tensor, err e
 	if d == nil {
 		return nil, errClosed
 	}
+	_, bin := d.bin(it.extent.Bin)
+	if err := a.rights.mayRead(ctx, it.task.user, bin); err != nil {
+		return nil, err
+	}
 	in := a.buffers.get(it.extent.Len)
 	defer a.buffers.put(in)
 	began := a.now()

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/hints"
@@ -27,6 +29,9 @@ const (
 // errRan is a second Run.
 var errRan = errors.New("it was run before: make a new one")
 
+// errOpen is a listener that lets everybody in.
+var errOpen = errors.New("the agent would be open to everybody")
+
 // Run serves hints and fetches on lis, which it closes, until ctx ends; then it withdraws its registry
 // entry, ends the calls that run, frees everything and returns nil. Every goroutine it started has ended
 // when it returns. An agent runs once.
@@ -34,15 +39,18 @@ func (a *Agent) Run(ctx context.Context, lis net.Listener) error {
 	if !a.ran.CompareAndSwap(false, true) {
 		return fmt.Errorf("agent.Run: %w", errors.Join(errRan, lis.Close()))
 	}
+	if err := a.mayListen(lis.Addr()); err != nil {
+		return fmt.Errorf("agent.Run: %w", errors.Join(err, lis.Close()))
+	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	srv := grpc.NewServer(slices.Concat(fetch.ServerOptions(), a.auditCalls(), []grpc.ServerOption{grpc.MaxRecvMsgSize(hints.MaxMessage)})...)
+	srv := grpc.NewServer(slices.Concat(fetch.ServerOptions(), a.auditCalls(), a.security())...)
 	fetch.Register(srv, a.o.Node, a, a.o.Keys)
 	hints.Serve(srv, a, a.o.Keys)
 	l := a.newLoop(work)
 	a.group.Go(l.run)
 	a.group.Go(func() { a.watchLoad(work) })
 	if a.o.Registry != "" {
-		a.group.Go(func() { a.register(ctx, lis.Addr().String()) })
+		a.group.Go(func() { a.register(ctx, cmp.Or(a.o.Address, lis.Addr().String())) })
 	}
 	served := make(chan error, 1)
 	a.group.Go(func() { served <- srv.Serve(fetch.Listener(lis)) })
@@ -57,6 +65,27 @@ func (a *Agent) Run(ctx context.Context, lis net.Listener) error {
 	stop()
 	a.group.Wait()
 	return err
+}
+
+// mayListen refuses to serve other hosts without TLS, or whoever asks.
+func (a *Agent) mayListen(addr net.Addr) error {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || tcp.IP.IsLoopback() {
+		return nil
+	}
+	if a.o.TLS == nil || !a.o.Keys.Verifies() {
+		return fmt.Errorf("%s can be reached from other hosts: that takes TLS and keys: %w", addr, errOpen)
+	}
+	return nil
+}
+
+// security is the server's half of TLS.
+func (a *Agent) security() []grpc.ServerOption {
+	opts := []grpc.ServerOption{grpc.MaxRecvMsgSize(hints.MaxMessage)}
+	if a.o.TLS != nil {
+		opts = append(opts, grpc.Creds(credentials.NewTLS(a.o.TLS)))
+	}
+	return opts
 }
 
 // stopServer lets the calls that run end, for a while.

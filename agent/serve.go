@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type fetching struct {
 	task    *task
 	dataset *dataset // held until the fetch ends
 	req     *fetch.Request
+	claims  auth.Claims
 
 	mu   sync.Mutex // send must not overlap
 	send func(want int, p fetch.Payload) error
@@ -43,8 +45,8 @@ type fetching struct {
 // Fetch implements fetch.Handler.
 func (a *Agent) Fetch(ctx context.Context, c auth.Claims, req *fetch.Request, send func(want int, p fetch.Payload) error) (err error) {
 	defer a.recovered("agent.fetch", &err)
-	f := &fetching{agent: a, task: a.tasks.of(req.Job, req.Run), req: req, send: send}
-	if reason, detail := f.refuse(c); reason != fetch.ReasonNone {
+	f := &fetching{agent: a, task: a.tasks.of(req.Job, req.Run), req: req, claims: c, send: send}
+	if reason, detail := f.refuse(ctx); reason != fetch.ReasonNone {
 		if reason != fetch.ReasonUnknownJob {
 			a.refused("fetch", string(reason), detail, req.Job, req.Run, c)
 		}
@@ -59,12 +61,15 @@ func (a *Agent) Fetch(ctx context.Context, c auth.Claims, req *fetch.Request, se
 }
 
 // refuse returns why nothing of the request may be answered with bytes.
-func (f *fetching) refuse(c auth.Claims) (fetch.Reason, string) {
+func (f *fetching) refuse(ctx context.Context) (fetch.Reason, string) {
 	if f.task == nil {
 		return fetch.ReasonUnknownJob, ""
 	}
 	d := f.task.dataset
-	if err := c.Allows(auth.RightFetch, d.dir); err != nil {
+	if err := f.claims.Allows(auth.RightFetch, d.dir); err != nil {
+		return fetch.ReasonDenied, err.Error()
+	}
+	if err := f.mayRead(ctx, path.Join(d.dir, binfmt.ManifestName)); err != nil {
 		return fetch.ReasonDenied, err.Error()
 	}
 	if f.req.Dataset != d.identity {
@@ -82,9 +87,20 @@ func (f *fetching) none(reason fetch.Reason) error {
 	return nil
 }
 
+// mayRead says whether the token's user may read a file. What cannot be known is denied too: the reader then
+// reads the store itself, under its own rights.
+func (f *fetching) mayRead(ctx context.Context, name string) error {
+	return f.agent.rights.mayRead(ctx, f.claims.User, name)
+}
+
 // run asks the planner for what it may prepare and answers every want as soon as its fate is known.
 func (f *fetching) run(ctx context.Context) error {
-	asked, places, raw := f.split()
+	asked, places, raw, denied := f.split(ctx)
+	for _, want := range denied {
+		if err := f.give(want, fetch.Payload{Reason: fetch.ReasonDenied}); err != nil {
+			return err
+		}
+	}
 	var group errgroup.Group // a part that cannot be read does not keep the others from being answered
 	group.SetLimit(rawReads)
 	for _, want := range raw {
@@ -96,10 +112,17 @@ func (f *fetching) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// split sorts the wants: keys for the planner, with the place of each in the request, and wants whose
-// plan is not the schedule's.
-func (f *fetching) split() (keys []key, places, raw []int) {
+// split sorts the wants: keys for the planner, with the place of each in the request, wants whose plan is
+// not the schedule's, and wants in files that the user may not read.
+func (f *fetching) split(ctx context.Context) (keys []key, places, raw, denied []int) {
 	for i, w := range f.req.Wants {
+		if err := f.mayReadSample(ctx, w.Sample); err != nil {
+			if denied == nil { // one line a fetch
+				f.agent.refused("fetch", string(fetch.ReasonDenied), err.Error(), f.req.Job, f.req.Run, f.claims)
+			}
+			denied = append(denied, i)
+			continue
+		}
 		at := f.task.field(w.Field)
 		if at < 0 || f.req.PlanDigests[w.Field] != f.task.fields[at].digest {
 			raw = append(raw, i)
@@ -108,7 +131,17 @@ func (f *fetching) split() (keys []key, places, raw []int) {
 		keys = append(keys, f.task.key(w.Sample, w.Epoch, &f.task.fields[at]))
 		places = append(places, i)
 	}
-	return keys, places, raw
+	return keys, places, raw, denied
+}
+
+// mayReadSample says whether the user may read the bin that holds a sample.
+func (f *fetching) mayReadSample(ctx context.Context, sample uint64) error {
+	bin, _, err := f.dataset.Find(sample)
+	if err != nil {
+		return nil // there is no such sample, which the answer will say
+	}
+	_, name := f.dataset.bin(bin)
+	return f.mayRead(ctx, name)
 }
 
 // collect passes the planner's answers on.

@@ -27,7 +27,8 @@ type task struct {
 	first      string // the dataset's first media field: a sample begins where it does
 	fields     []fieldTask
 	agents     map[string]bool // names of the agents that owners are chosen from
-	ledger     *hints.Ledger   // of the run, set before the task is used
+	user       string          // on whose behalf things are read; set, as ledger is, before the task is used
+	ledger     *hints.Ledger   // of the run
 }
 
 // fieldTask is the agent's half of the plan of one field.

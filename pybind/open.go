@@ -3,6 +3,7 @@ package pybind
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform"
@@ -40,6 +42,9 @@ type options struct {
 	Agents        []string                   `json:"agents"`
 	Registry      string                     `json:"registry"`
 	Token         string                     `json:"token"`
+	CA            string                     `json:"ca"`
+	ClientCert    string                     `json:"client_cert"`
+	ClientKey     string                     `json:"client_key"`
 	Job           string                     `json:"job"`
 	Run           string                     `json:"run"`
 	FetchDeadline float64                    `json:"fetch_deadline"` // seconds
@@ -124,13 +129,19 @@ func (o options) openIn(ctx context.Context, place *address.Place, plans map[str
 	if err != nil {
 		return nil, &workerError{err}
 	}
+	var secured *tls.Config
+	if len(o.Agents) > 0 && o.CA+o.ClientCert+o.ClientKey != "" {
+		if secured, err = hints.ClientTLS(o.CA, o.ClientCert, o.ClientKey); err != nil {
+			return nil, &optionError{err}
+		}
+	}
 	lo := loader.Options{
 		Store: place.Store, Dir: place.Name, URL: o.URL, CacheDir: o.CacheDir,
 		Seed: o.Seed, GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last,
 		Rank: o.Rank, World: o.World, Epochs: o.Epochs,
 		Plans: plans, Fields: o.Fields, Layout: o.Layout, OnBad: o.OnBad,
 		Prefetch: o.Prefetch, Workers: o.Workers, WorkerPath: program,
-		Agents: o.Agents, Registry: o.Registry, Token: o.Token, Job: o.Job, Run: o.Run,
+		Agents: o.Agents, Registry: o.Registry, Token: o.Token, TLS: secured, Job: o.Job, Run: o.Run,
 		FetchDeadline: deadline,
 		RecordPath:    o.RecordPath, StatsPath: o.StatsPath, Log: log,
 	}

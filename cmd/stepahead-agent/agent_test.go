@@ -11,6 +11,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -73,7 +74,8 @@ func TestUsage(t *testing.T) {
 		"no such flag":    {[]string{"--stroe", "x"}, "--stroe", 2},
 		"argument":        {[]string{"run"}, "run", 2},
 		"config alone":    {[]string{"config"}, "print", 2},
-		"not loopback":    {[]string{"--store", "/x", "--node", "n", "--listen", "0.0.0.0:1"}, "loopback", 2},
+		"not loopback":    {[]string{"--store", "/x", "--node", "n", "--listen", "0.0.0.0:1"}, "--tls-cert", 2},
+		"no certificate":  {[]string{"--store", t.TempDir(), "--node", "local", "--worker", os.Args[0], "--tls-cert", "/nonexistent", "--tls-key", "/nonexistent"}, "/nonexistent", 3},
 		"metrics outside": {[]string{"--store", "/x", "--node", "n", "--metrics", "192.0.2.1:1"}, "--metrics", 2},
 		"bad size":        {[]string{"--memory", "1gb"}, "not a size", 2},
 		"bad load":        {[]string{"--store", "/x", "--node", "n", "--load", "120%"}, "120%", 2},
@@ -171,10 +173,11 @@ func newWorld(t *testing.T) world {
 }
 
 // start runs the program as a process and returns the words of its one line.
-func (w world) start(t *testing.T, node string) (cmd *exec.Cmd, words map[string]string) {
+func (w world) start(t *testing.T, node string, more ...string) (cmd *exec.Cmd, words map[string]string) {
 	t.Helper()
-	cmd = exec.Command(os.Args[0], "--store", w.root, "--node", node, "--key", w.key, "--worker", w.worker, "--workers", "1",
-		"--cache", t.TempDir(), "--metrics", "127.0.0.1:0", "--dwell", "1s", "--log-level", "warn")
+	args := append([]string{"--store", w.root, "--node", node, "--key", w.key, "--worker", w.worker, "--workers", "1",
+		"--cache", t.TempDir(), "--metrics", "127.0.0.1:0", "--dwell", "1s", "--log-level", "warn"}, more...)
+	cmd = exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "STEPAHEAD_TEST_AGENT=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -245,6 +248,50 @@ func TestProgram(t *testing.T) {
 	}
 	if _, err := os.Stat(entry); err == nil {
 		t.Error("the registry entry is still there")
+	}
+	w.secured(t)
+}
+
+// secured: an agent that other hosts can reach serves those who show a certificate and a token, over TLS.
+func (w world) secured(t *testing.T) {
+	t.Helper()
+	files := t.TempDir()
+	cert, key := certificate(t, files, "agent", "127.0.0.1")
+	mine, mineKey := certificate(t, files, "trainer", "trainer")
+	_, words := w.start(t, "dn2", "--listen", "0.0.0.0:0", "--advertise", "127.0.0.1", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", mine)
+	_, port, err := net.SplitHostPort(words["addr"])
+	must(t, err)
+	addr := net.JoinHostPort("127.0.0.1", port)
+	w.schedule.Agents = []hints.Agent{{Node: "dn2", Addr: addr}}
+	announce := func(ca, cert, key string) error {
+		o := hints.ClientOptions{Token: w.token}
+		if ca != "" {
+			o.TLS, err = hints.ClientTLS(ca, cert, key)
+			must(t, err)
+		}
+		client := hints.NewClient(o)
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		r, err := client.Announce(ctx, addr, hints.Hint{
+			ID: hints.NewID(), Job: "job", Run: "1", TTL: time.Hour, Confidence: 1, Identity: w.schedule.Dataset, Schedule: &w.schedule,
+		})
+		if err == nil && !r.Accepted {
+			err = fmt.Errorf("%+v", r)
+		}
+		return err
+	}
+	if err := announce(cert, mine, mineKey); err != nil {
+		t.Errorf("mutual TLS: %v", err)
+	}
+	for name, files := range map[string][3]string{"in the clear": {}, "no certificate": {cert, "", ""}, "another authority": {mine, mine, mineKey}, "a stranger": {cert, cert, key}} {
+		if err := announce(files[0], files[1], files[2]); err == nil {
+			t.Errorf("%s: let in", name)
+		}
+	}
+	entry, err := os.ReadFile(filepath.Join(w.root, hints.DefaultRegistry, "dn2.json"))
+	if err != nil || !strings.Contains(string(entry), `"`+addr+`"`) {
+		t.Errorf("the registry says %s, %v; want %s", entry, err, addr)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
+	"github.com/stepahead-io/stepahead/internal/auth/certs"
 	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
@@ -72,6 +73,14 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 		return err
 	}
 	defer closeRegistry()
+	lis, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	defer lis.Close()
+	if o.Address, err = advertised(s.advertise, lis.Addr(), os.Hostname); err != nil {
+		return err
+	}
 	a, err := agent.New(o)
 	if err != nil {
 		return exit.Usage(err)
@@ -80,27 +89,23 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 		return fmt.Errorf("the worker program %s does not work: %w: give another with --worker", program, err)
 	}
 	debug.SetMemoryLimit(int64(s.memory) + overhead)
-	return listen(ctx, a, s, registry, out)
+	return run(ctx, a, lis, s, registry, out)
 }
 
-// listen opens the addresses, says so in one line, and runs the agent.
-func listen(ctx context.Context, a *agent.Agent, s settings, registry *prometheus.Registry, out io.Writer) error {
-	lis, err := net.Listen("tcp", s.listen)
-	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
-	}
+// run opens the pages' address, says in one line where the agent listens, and runs it.
+func run(ctx context.Context, a *agent.Agent, lis net.Listener, s settings, registry *prometheus.Registry, out io.Writer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	line := fmt.Sprintf("listening addr=%s node=%s", lis.Addr(), s.node)
 	if s.metrics != "" {
 		pages, err := net.Listen("tcp", s.metrics)
 		if err != nil {
-			return errors.Join(fmt.Errorf("--metrics: %w", err), lis.Close())
+			return fmt.Errorf("--metrics: %w", err)
 		}
 		line += " metrics=" + pages.Addr().String()
 		group.Go(func() error { return servePages(ctx, pages, a, registry) })
 	}
 	group.Go(func() error { return a.Run(ctx, lis) })
-	_, err = fmt.Fprintln(out, line)
+	_, err := fmt.Fprintln(out, line)
 	return errors.Join(err, group.Wait())
 }
 
@@ -131,6 +136,12 @@ func options(ctx context.Context, s settings, place *address.Place, pool *worker
 	var err error
 	if o.Keys, err = keyring(s.key, log); err != nil {
 		return o, done, err
+	}
+	if s.tlsCert != "" {
+		o.TLS, err = certs.Server(certs.Files{Cert: s.tlsCert, Key: s.tlsKey, CA: s.tlsClientCA, Warn: func(err error) { log.Warn("certificates", zap.Error(err)) }})
+		if err != nil {
+			return o, done, err
+		}
 	}
 	if o.Load, err = loadOf(s, place.Simulated, pool); err != nil {
 		return o, done, err

@@ -24,7 +24,7 @@ const maxConfig = 1 << 20
 type settings struct {
 	config string
 
-	store, node, listen, metrics, registry, key, cache, worker, isolation, load, datanodePID, logLevel string
+	store, node, listen, advertise, tlsCert, tlsKey, tlsClientCA, metrics, registry, key, cache, worker, isolation, load, datanodePID, logLevel string
 
 	workers, window, queue, jobs int
 	memory, egress               size
@@ -37,8 +37,12 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.config, "config", "", "YAML file with any of the other flags as keys; flags on the command line win")
 	f.StringVar(&s.store, "store", "", "store that holds the datasets: a path or dir:///path (required)")
 	f.StringVar(&s.node, "node", "", "name of this node in the store's locations (required)")
-	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "address to listen on; loopback only for now")
-	f.StringVar(&s.metrics, "metrics", "", "address of /metrics, /healthz, /jobs and /entries; loopback only for now; none if empty")
+	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "address to listen on; other than loopback needs --tls-cert, --tls-key and --key")
+	f.StringVar(&s.advertise, "advertise", "", "host or host:port that the registry tells trainers (default: that of --listen, or this host's name if that is a wildcard)")
+	f.StringVar(&s.tlsCert, "tls-cert", "", "PEM file with the certificate, and its chain, that the agent shows to trainers; read again when it changes")
+	f.StringVar(&s.tlsKey, "tls-key", "", "PEM file with the certificate's private key")
+	f.StringVar(&s.tlsClientCA, "tls-client-ca", "", "PEM file with the authorities that sign trainers' certificates; with it a trainer must show one")
+	f.StringVar(&s.metrics, "metrics", "", "address of /metrics, /healthz, /jobs and /entries; loopback only; none if empty")
 	f.StringVar(&s.registry, "registry", "", "folder in which agents say where they are, or \"none\" (default: .stepahead/agents in the store)")
 	f.StringVar(&s.key, "key", "", "file with the keys that sign tokens; without it everybody on this host may ask for everything")
 	f.StringVar(&s.cache, "cache", "", "folder for copies of dataset indexes (default: a folder of this user's cache)")
@@ -147,16 +151,7 @@ func (s *settings) validate() error {
 	if s.node == "" {
 		errs = append(errs, errors.New("--node is missing: give the name that the store's locations use"))
 	}
-	for name, addr := range map[string]string{"listen": s.listen, "metrics": s.metrics} {
-		if addr == "" && name == "metrics" {
-			continue
-		}
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", name, err))
-		} else if !auth.Loopback(addr) {
-			errs = append(errs, fmt.Errorf("--%s %s: not a loopback address: without TLS this version serves this host only; use 127.0.0.1", name, addr))
-		}
-	}
+	errs = append(errs, s.checkListen()...)
 	if s.workers < 0 || s.deadline < 0 {
 		errs = append(errs, errors.New("--workers and --deadline must not be negative"))
 	}
@@ -164,6 +159,31 @@ func (s *settings) validate() error {
 		errs = append(errs, fmt.Errorf("--load: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+// checkListen makes sure that other hosts reach the agent over TLS and with a token only, and its pages never.
+func (s *settings) checkListen() []error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if _, _, err := net.SplitHostPort(s.listen); err != nil {
+		bad("--listen: %w", err)
+	} else if !auth.Loopback(s.listen) && (s.tlsCert == "" || s.key == "") {
+		bad("--listen %s: other hosts can reach it: give --tls-cert and --tls-key, and --key; or use 127.0.0.1", s.listen)
+	}
+	if (s.tlsCert == "") != (s.tlsKey == "") {
+		bad("--tls-cert and --tls-key go together: give both or none")
+	}
+	if s.tlsClientCA != "" && s.tlsCert == "" {
+		bad("--tls-client-ca needs --tls-cert and --tls-key")
+	}
+	if s.metrics != "" {
+		if _, _, err := net.SplitHostPort(s.metrics); err != nil {
+			bad("--metrics: %w", err)
+		} else if !auth.Loopback(s.metrics) {
+			bad("--metrics %s: not a loopback address: the pages name jobs and have no guard; use 127.0.0.1", s.metrics)
+		}
+	}
+	return errs
 }
 
 // parseLoad reads a scripted load; nil for "real" and for the default.

@@ -65,6 +65,9 @@ type Keyring struct {
 	insecure bool
 }
 
+// Verifies reports whether callers need a token: it is false for an Insecure keyring.
+func (k Keyring) Verifies() bool { return !k.insecure }
+
 // NewKeyring returns a keyring; the first key is the one to mint with.
 func NewKeyring(keys ...Key) (Keyring, error) {
 	if len(keys) == 0 || len(keys) > maxKeys {

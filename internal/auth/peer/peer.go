@@ -139,7 +139,7 @@ func (c *Conns) security(addr string) ([]grpc.DialOption, error) {
 		opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		token = auth.PerRPCLoopback(c.o.Token)
 	default:
-		return nil, fmt.Errorf("peer.Get %s: not a loopback address, and no TLS: %w: set TLS, or use an agent on this host", addr, ErrInsecure)
+		return nil, fmt.Errorf("peer.Get %s: not a loopback address, and no TLS: %w: give the authority of the agents' certificates (ca=, STEPAHEAD_CA), or use an agent on this host", addr, ErrInsecure)
 	}
 	if c.o.Token != "" {
 		opts = append(opts, grpc.WithPerRPCCredentials(token))

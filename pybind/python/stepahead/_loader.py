@@ -74,6 +74,10 @@ class DataLoader:
         agents: None (everything is made here), "auto" (those that the registry lists) or a list of
             "host:port". Agents change the time of a step, never its bytes.
         token: sent to agents that ask for one. Default: the variable STEPAHEAD_TOKEN.
+        ca: PEM file with the authority that signs the agents' certificates. With it all agents are spoken
+            to over TLS, without it only those on this host, in the clear. Default: STEPAHEAD_CA.
+        client_cert, client_key: PEM files with this side's certificate and key, for agents that ask for
+            one. Default: STEPAHEAD_CLIENT_CERT, STEPAHEAD_CLIENT_KEY.
         job, run: names of this job and of this start of it, equal on all ranks. With a token the job
             is the token's, and another one is an error. Default: the scheduler's variable or random;
             agreed through torch.distributed.
@@ -126,6 +130,9 @@ class DataLoader:
         world_size: int | None = None,
         agents: str | Sequence[str] | None = None,
         token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        client_cert: str | os.PathLike[str] | None = None,
+        client_key: str | os.PathLike[str] | None = None,
         job: str | None = None,
         run: str | None = None,
         fields: Sequence[str] | None = None,
@@ -175,6 +182,9 @@ class DataLoader:
             "world_size": world_size,
             "agents": agent_list,
             "token": token,
+            "ca": _arguments.path("ca", ca) or os.environ.get("STEPAHEAD_CA"),
+            "client_cert": _arguments.path("client_cert", client_cert) or os.environ.get("STEPAHEAD_CLIENT_CERT"),
+            "client_key": _arguments.path("client_key", client_key) or os.environ.get("STEPAHEAD_CLIENT_KEY"),
             "job": job,
             "run": run,
             "fields": _arguments.texts("fields", fields) if fields is not None else None,
