@@ -26,7 +26,7 @@ var (
 type conn struct {
 	raw     *counted
 	n       *node
-	in      io.Reader      // frames, unprotected
+	in      *bufio.Reader  // frames, unprotected
 	mech    sasl.Mechanism // protects what is written; nil: nothing does
 	opening []byte         // goes out with the first call, in one piece
 	out     chan *request
@@ -208,8 +208,8 @@ func (c *conn) batch(r *request) []byte {
 }
 
 func (c *conn) ping(now time.Time, silence time.Duration) error {
-	if !c.wantsPing(now, silence) {
-		return nil
+	if c.opening != nil || !c.wantsPing(now, silence) {
+		return nil // nothing may come before the opening
 	}
 	frame, err := appendFrame(nil, header(callPing, c.n.client.id))
 	if err != nil {
@@ -239,14 +239,35 @@ func (c *conn) read() {
 		if err == nil {
 			err = c.deliver(frame)
 		}
+		var large tooLarge
+		switch {
+		case errors.As(err, &large):
+			err = c.refuse(large)
+		case err == io.EOF:
+			err = fmt.Errorf("the NameNode closed the connection: %w", io.EOF)
+		}
 		if err != nil {
-			if err == io.EOF {
-				err = fmt.Errorf("the NameNode closed the connection: %w", io.EOF)
-			}
 			c.fail(err)
 			return
 		}
 	}
+}
+
+// refuse gives the error to the call whose answer is too large, if its header can be read; the other calls only
+// lose the connection.
+func (c *conn) refuse(large tooLarge) error {
+	c.raw.SetReadDeadline(time.Now().Add(time.Second)) // the connection ends anyway
+	start, _ := c.in.Peek(1 << 10)                     // more than any header of a success
+	var head hproto.RpcResponseHeader
+	if _, err := takeMessage(start, &head); err != nil {
+		return large
+	}
+	r := c.take(int32(head.GetCallId()))
+	if r == nil {
+		return large
+	}
+	r.answer <- answer{err: large}
+	return fmt.Errorf("the connection was closed because of another call: %w", io.EOF)
 }
 
 // deliver gives an answer to its call. An error is fatal for the connection.
@@ -264,7 +285,7 @@ func (c *conn) deliver(frame []byte) error {
 	}
 	switch {
 	case fatal && r != nil:
-		return fmt.Errorf("the NameNode closed the connection after another call: %w", io.EOF)
+		return fmt.Errorf("the connection was closed because of another call: %w", io.EOF)
 	case fatal:
 		return a.err
 	}

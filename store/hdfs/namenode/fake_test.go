@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/stepahead-io/stepahead/internal/hdfstest"
 	"github.com/stepahead-io/stepahead/store/hdfs/conf"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { hdfstest.Main(m) }
 
 func must(t testing.TB, err error) {
 	t.Helper()

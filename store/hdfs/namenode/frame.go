@@ -43,6 +43,15 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 	return readBody(r, int(n))
 }
 
+// tooLarge is the error of an answer above the limit.
+type tooLarge struct{ n, limit int }
+
+func (e tooLarge) Error() string {
+	return fmt.Sprintf("an answer of %d bytes, want 1 to %d (ipc.maximum.response.length)", e.n, e.limit)
+}
+
+func (e tooLarge) Unwrap() error { return errProtocol }
+
 // readBody reads n bytes. Memory is taken as they arrive: a length alone costs nothing.
 func readBody(r io.Reader, n int) ([]byte, error) {
 	const first = 64 << 10
@@ -73,7 +82,7 @@ func badLength(head [4]byte, limit int) error {
 	case n == -1:
 		return fmt.Errorf("%w: the server is older than Hadoop 2.1", errProtocol)
 	}
-	return fmt.Errorf("%w: a frame of %d bytes, want 1 to %d (ipc.maximum.response.length)", errProtocol, n, limit)
+	return tooLarge{int(n), limit}
 }
 
 // cut takes the first message, which its length precedes, off b.

@@ -1,6 +1,7 @@
 package namenode
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -20,7 +21,7 @@ func served(t testing.TB) (*conn, *request) {
 	c := New(Options{User: "ada", Cluster: conf.Cluster{NameNodes: []conf.NameNode{{Addr: "h:1"}}}})
 	near, far := net.Pipe()
 	t.Cleanup(func() { near.Close(); far.Close() })
-	n := newConn(&counted{Conn: near, client: c}, nil, c.nodes[0], agreement{}, nil)
+	n := newConn(&counted{Conn: near, client: c}, bufio.NewReader(near), c.nodes[0], agreement{}, nil)
 	r := &request{id: 7, answer: make(chan answer, 1)}
 	if err := n.register(r); err != nil {
 		t.Fatal(err)

@@ -119,6 +119,11 @@ func (e *RemoteError) cause() cause {
 		return causeStandby
 	case ipc + "RetriableException":
 		return causeBusy
+	case saslException:
+		// Two clients with one ticket in the same microsecond: the server took the second for a replay.
+		if strings.Contains(e.Message, "Request is a replay") {
+			return causeBusy
+		}
 	}
 	return causeAnswer
 }
@@ -145,6 +150,8 @@ const (
 	protocol = "org.apache.hadoop.hdfs.protocol."
 	server   = "org.apache.hadoop.hdfs.server.namenode."
 	security = "org.apache.hadoop.security."
+
+	saslException = "javax.security.sasl.SaslException"
 )
 
 func means(is ...error) meaning { return meaning{is: is} }
@@ -155,22 +162,22 @@ const (
 )
 
 var meanings = map[string]meaning{
-	"java.io.FileNotFoundException":                                  means(fs.ErrNotExist),
-	hadoopFS + "PathNotFoundException":                               means(fs.ErrNotExist),
-	hadoopFS + "FileAlreadyExistsException":                          means(fs.ErrExist),
-	protocol + "AlreadyBeingCreatedException":                        means(fs.ErrExist),
-	hadoopFS + "ParentNotDirectoryException":                         means(syscall.ENOTDIR),
-	hadoopFS + "PathIsNotDirectoryException":                         means(syscall.ENOTDIR),
-	hadoopFS + "PathIsDirectoryException":                            means(syscall.EISDIR),
-	hadoopFS + "PathIsNotEmptyDirectoryException":                    means(syscall.ENOTEMPTY),
-	hadoopFS + "InvalidPathException":                                means(store.ErrName),
-	hadoopFS + "UnresolvedLinkException":                             {[]error{errors.ErrUnsupported}, noLinks},
-	protocol + "UnresolvedPathException":                             {[]error{errors.ErrUnsupported}, noLinks},
-	security + "AccessControlException":                              means(fs.ErrPermission),
-	protocol + "SnapshotAccessControlException":                      means(fs.ErrPermission),
-	security + "authorize.AuthorizationException":                    means(fs.ErrPermission),
-	security + "token.SecretManager$InvalidToken":                    {[]error{fs.ErrPermission, ErrCredentials}, "get a new token"},
-	"javax.security.sasl.SaslException":                              means(fs.ErrPermission),
+	"java.io.FileNotFoundException":               means(fs.ErrNotExist),
+	hadoopFS + "PathNotFoundException":            means(fs.ErrNotExist),
+	hadoopFS + "FileAlreadyExistsException":       means(fs.ErrExist),
+	protocol + "AlreadyBeingCreatedException":     means(fs.ErrExist),
+	hadoopFS + "ParentNotDirectoryException":      means(syscall.ENOTDIR),
+	hadoopFS + "PathIsNotDirectoryException":      means(syscall.ENOTDIR),
+	hadoopFS + "PathIsDirectoryException":         means(syscall.EISDIR),
+	hadoopFS + "PathIsNotEmptyDirectoryException": means(syscall.ENOTEMPTY),
+	hadoopFS + "InvalidPathException":             means(store.ErrName),
+	hadoopFS + "UnresolvedLinkException":          {[]error{errors.ErrUnsupported}, noLinks},
+	protocol + "UnresolvedPathException":          {[]error{errors.ErrUnsupported}, noLinks},
+	security + "AccessControlException":           means(fs.ErrPermission),
+	protocol + "SnapshotAccessControlException":   means(fs.ErrPermission),
+	security + "authorize.AuthorizationException": means(fs.ErrPermission),
+	security + "token.SecretManager$InvalidToken": {[]error{fs.ErrPermission, ErrCredentials}, "get a new token"},
+	saslException:                                                    means(fs.ErrPermission),
 	protocol + "QuotaExceededException":                              {[]error{syscall.EDQUOT}, noQuota},
 	protocol + "DSQuotaExceededException":                            {[]error{syscall.EDQUOT}, noQuota},
 	protocol + "NSQuotaExceededException":                            {[]error{syscall.EDQUOT}, noQuota},
@@ -187,6 +194,7 @@ var meanings = map[string]meaning{
 	ipc + "RetriableException":                                       means(store.ErrUnavailable),
 	ipc + "ObserverRetryOnActiveException":                           means(store.ErrUnavailable),
 	"java.lang.UnsupportedOperationException":                        means(errors.ErrUnsupported),
+	"java.lang.AssertionError":                                       means(fs.ErrInvalid),
 	"java.lang.IllegalArgumentException":                             means(fs.ErrInvalid),
 	"org.apache.hadoop.HadoopIllegalArgumentException":               means(fs.ErrInvalid),
 }

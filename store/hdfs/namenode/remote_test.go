@@ -78,14 +78,27 @@ func TestCarried(t *testing.T) {
 	}
 }
 
+// Two clients in the same microsecond: one is taken for a replay, and tries again.
+func TestReplay(t *testing.T) {
+	f := newFake(t, func(c *call) {
+		if c.nth == 1 {
+			c.throw(hproto.RpcResponseHeader_FATAL, "javax.security.sasl.SaslException",
+				"GSS initiate failed [Caused by GSSException: Failure unspecified at GSS-API level (Mechanism level: Request is a replay (34))]")
+			return
+		}
+		c.info(1)
+	})
+	wantLength(t, newClient(t, options(f)), 1)
+}
+
 // Servers that speak something else, or lie about lengths: a clear error, at once, and little memory.
 func TestGarbage(t *testing.T) {
 	for name, c := range map[string]struct{ answer, want string }{
 		"web server":  {"HTTP/1.1 400 Bad Request\r\n\r\n", "a web server answers on this port"},
 		"tls":         {"\x15\x03\x03\x00\x02\x02\x32", "a TLS server answers"},
 		"old":         {"\xff\xff\xff\xff", "older than Hadoop 2.1"},
-		"empty":       {"\x00\x00\x00\x00", "a frame of 0 bytes"},
-		"huge":        {"\x7f\xff\xff\xff", "a frame of 2147483647 bytes, want 1 to 134217728"},
+		"empty":       {"\x00\x00\x00\x00", "an answer of 0 bytes"},
+		"huge":        {"\x7f\xff\xff\xff", "an answer of 2147483647 bytes, want 1 to 134217728"},
 		"cut header":  {"\x00\x00\x00\x02\x05\x08", "a message in a frame is cut"},
 		"no header":   {"\x00\x00\x00\x01\x00", "RpcResponseHeader"},
 		"long varint": {"\x00\x00\x00\x0b\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "is cut"},
@@ -121,15 +134,31 @@ func TestGarbage(t *testing.T) {
 func TestAnswerLimit(t *testing.T) {
 	big := status(1)
 	big.Path = make([]byte, 300<<10)
-	f := newFake(t, func(c *call) { c.answer(&hproto.GetFileInfoResponse{Fs: big}) })
+	waiting := make(chan *call, 2)
+	f := newFake(t, func(c *call) {
+		if c.method.GetMethodName() == "msync" {
+			waiting <- c
+			return
+		}
+		c.answer(&hproto.GetFileInfoResponse{Fs: big})
+	})
 	o := options(f)
 	info, err := newClient(t, o).GetFileInfo(t.Context(), "/f")
 	if err != nil || len(info.GetPath()) != len(big.Path) {
 		t.Fatalf("%d bytes, %v", len(info.GetPath()), err)
 	}
 	o.MaxAnswer = 300 << 10
-	if _, err := length(t.Context(), newClient(t, o)); err == nil || !strings.Contains(err.Error(), "want 1 to 307200") {
+	c := newClient(t, o)
+	other := make(chan error, 1)
+	go func() { other <- c.Msync(t.Context()) }()
+	hung := <-waiting
+	if _, err := length(t.Context(), c); err == nil || !strings.Contains(err.Error(), "want 1 to 307200") {
 		t.Errorf("an answer above the limit: %v", err)
+	}
+	hung.close()
+	(<-waiting).answer(new(hproto.MsyncResponse))
+	if err := <-other; err != nil {
+		t.Errorf("another call on the connection: %v", err)
 	}
 }
 
