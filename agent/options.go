@@ -68,6 +68,9 @@ type Options struct {
 	Registry string
 	// RegistryStore holds the registry. Default: Store.
 	RegistryStore store.Store
+	// RegistryTTL is how long the agent's entry counts after it was written; it is written three times as often.
+	// Default 30 s.
+	RegistryTTL time.Duration
 	// Keys verify the tokens of callers. The zero value refuses everybody; auth.Insecure() is for
 	// loopback only.
 	Keys auth.Keyring
@@ -98,6 +101,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.Dwell, 10*time.Second)
 	orDefault(&o.TTL, 10*time.Minute)
 	orDefault(&o.AccessAge, time.Minute)
+	orDefault(&o.RegistryTTL, 30*time.Second)
 	orDefault(&o.Sample, min(time.Second, o.Dwell))
 	if o.RegistryStore == nil {
 		o.RegistryStore = o.Store
@@ -142,6 +146,7 @@ func (o Options) Validate() error {
 	bad(o.Egress < 0, "Egress is %d bytes a second: give 0 for no limit, or more", o.Egress)
 	bad(!(0 < o.CPULow && o.CPULow <= o.CPUHigh && o.CPUHigh <= 1), "CPULow %v and CPUHigh %v: give 0 < low <= high <= 1", o.CPULow, o.CPUHigh)
 	bad(o.Dwell < 0 || o.TTL < 0 || o.AccessAge < 0, "Dwell, TTL or AccessAge is negative")
+	bad(o.RegistryTTL < time.Second || o.RegistryTTL > 10*time.Minute, "RegistryTTL is %v: give 1s to 10m", o.RegistryTTL)
 	bad(o.Sample < 10*time.Millisecond, "Sample is %v: give at least 10ms", o.Sample)
 	return errors.Join(errs...)
 }

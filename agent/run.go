@@ -18,13 +18,8 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
-const (
-	// The registry entry is renewed every registryPeriod and counts for registryTTL.
-	registryPeriod = 10 * time.Second
-	registryTTL    = 30 * time.Second
-	// stopTime is how long calls that run may take to end when the agent stops.
-	stopTime = 2 * time.Second
-)
+// stopTime is how long calls that run may take to end when the agent stops.
+const stopTime = 2 * time.Second
 
 // errRan is a second Run.
 var errRan = errors.New("it was run before: make a new one")
@@ -129,10 +124,10 @@ func (a *Agent) sampleLoad() {
 func (a *Agent) register(ctx context.Context, addr string) {
 	p := hints.NewPublisher(store.Files{Store: a.o.RegistryStore}, a.o.Registry)
 	entry := hints.Entry{
-		Node: a.o.Node, Addr: addr, TTL: registryTTL,
+		Node: a.o.Node, Addr: addr, TTL: a.o.RegistryTTL,
 		Versions: map[string]int{"fetch": fetch.ProtocolVersion, "hints": hints.ProtocolVersion},
 	}
-	ticker := time.NewTicker(registryPeriod)
+	ticker := time.NewTicker(a.o.RegistryTTL / 3)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		if err := p.Publish(ctx, entry); err != nil && ctx.Err() == nil {

@@ -25,6 +25,13 @@ type FileReader interface {
 	ReadFile(ctx context.Context, name string, limit int64) ([]byte, error)
 }
 
+// FileForeseer is implemented by FileReaders that read many files with less work when they are named
+// beforehand.
+type FileForeseer interface {
+	// ExpectFiles says that the files will be read now.
+	ExpectFiles(ctx context.Context, names []string)
+}
+
 // Registry reads the folder in which agents say where they are. It is safe for concurrent use.
 //
 // An entry is taken for live unless one of two clocks says otherwise, and neither is compared with
@@ -35,8 +42,9 @@ type Registry struct {
 	files FileReader
 	dir   string
 
-	mu   sync.Mutex
-	read map[string]reading // by base name
+	mu      sync.Mutex
+	believe bool
+	read    map[string]reading // by base name
 }
 
 // reading is what a file held when it was last read.
@@ -45,11 +53,32 @@ type reading struct {
 	since    time.Duration // the reader's clock when it was first seen so
 	entry    Entry
 	err      error
+	renewed  bool // it was written since it was read
+	doubted  bool
 }
 
 // NewRegistry returns the registry that lies in dir, an absolute path in the store. It does no I/O.
 func NewRegistry(f FileReader, dir string) *Registry {
 	return &Registry{files: f, dir: dir, read: make(map[string]reading)}
+}
+
+// BelieveRenewals makes the Registry take an entry that was written again for the same as before, until
+// [Registry.Doubt]: reading it costs a remote store several calls, and an agent writes it all its life. It is called
+// before the first List.
+func (r *Registry) BelieveRenewals() { r.believe = true }
+
+// Doubt makes the next List read the entries of nodes again, if they were written since: their agents do not answer
+// as they should.
+func (r *Registry) Doubt(nodes ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, node := range nodes {
+		base := node + entrySuffix
+		if was, ok := r.read[base]; ok && was.err == nil {
+			was.doubted = true
+			r.read[base] = was
+		}
+	}
 }
 
 // Listing is what a registry holds.
@@ -89,17 +118,42 @@ func (r *Registry) refresh(ctx context.Context, found map[string]time.Time, now 
 			delete(r.read, base)
 		}
 	}
+	var changed []string
 	for base, modified := range found {
-		if was, ok := r.read[base]; ok && was.modified.Equal(modified) && (was.err == nil || errors.Is(was.err, ErrEntry)) {
-			continue
+		was, ok := r.read[base]
+		switch {
+		case !ok || was.err != nil && !errors.Is(was.err, ErrEntry):
+			changed = append(changed, base)
+		case was.modified.Equal(modified) && !(was.doubted && was.renewed):
+		case r.believe && was.err == nil && !was.doubted:
+			was.modified, was.since, was.renewed = modified, now, true
+			r.read[base] = was
+		default:
+			changed = append(changed, base)
 		}
+	}
+	r.expect(ctx, changed)
+	for _, base := range changed {
 		e, err := r.readEntry(ctx, base)
 		if errors.Is(err, fs.ErrNotExist) {
 			delete(r.read, base) // withdrawn since it was listed
 			continue
 		}
-		r.read[base] = reading{modified: modified, since: now, entry: e, err: err}
+		r.read[base] = reading{modified: found[base], since: now, entry: e, err: err}
 	}
+}
+
+// expect tells a reader that can make use of it what will be read.
+func (r *Registry) expect(ctx context.Context, bases []string) {
+	f, ok := r.files.(FileForeseer)
+	if !ok || len(bases) < 2 {
+		return
+	}
+	names := make([]string, len(bases))
+	for i, base := range bases {
+		names[i] = r.name(base)
+	}
+	f.ExpectFiles(ctx, names)
 }
 
 func (r *Registry) readEntry(ctx context.Context, base string) (Entry, error) {

@@ -293,3 +293,67 @@ func manyVersions() map[string]int {
 	}
 	return m
 }
+
+// foreseer is a folder that is told what will be read.
+type foreseer struct {
+	*folder
+	told [][]string
+}
+
+func (f *foreseer) ExpectFiles(_ context.Context, names []string) { f.told = append(f.told, names) }
+
+// A registry that believes renewals reads an entry once, however often it is written, until it is doubted; an
+// agent that is silent expires all the same.
+func TestRegistryBelievesRenewals(t *testing.T) {
+	f := &foreseer{folder: newFolder()}
+	p := NewPublisher(f, "/agents")
+	publish := func(e Entry) {
+		t.Helper()
+		if err := p.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := NewRegistry(f, "/agents")
+	r.BelieveRenewals()
+	moved := entry("b")
+	moved.Addr = "127.0.0.1:4002"
+	list := func(after time.Duration) map[string]string {
+		t.Helper()
+		l, err := r.List(t.Context(), after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := map[string]string{}
+		for _, e := range l.Live {
+			live[e.Node] = e.Addr
+		}
+		return live
+	}
+	for i := range 4 {
+		f.clock = f.clock.Add(20 * time.Second)
+		publish(entry("a"))
+		publish(entry("b"))
+		if live := list(time.Duration(i) * 20 * time.Second); len(live) != 2 {
+			t.Fatalf("live: %v", live)
+		}
+	}
+	if f.reads != 2 || len(f.told) != 1 || len(f.told[0]) != 2 {
+		t.Errorf("read %d files, told beforehand %v", f.reads, f.told)
+	}
+	f.clock = f.clock.Add(20 * time.Second)
+	publish(moved)
+	if live := list(80 * time.Second); live["b"] != entry("b").Addr || f.reads != 2 {
+		t.Errorf("renewed: %v", live)
+	}
+	r.Doubt("b", "never heard of")
+	if live := list(81 * time.Second); live["b"] != moved.Addr || f.reads != 3 {
+		t.Errorf("doubted: %v after %d reads", live, f.reads)
+	}
+	r.Doubt("b")
+	if live := list(82 * time.Second); live["b"] != moved.Addr || f.reads != 3 { // not written since
+		t.Errorf("doubted once more: %v after %d reads", live, f.reads)
+	}
+	if live := list(140 * time.Second); len(live) != 0 {
+		t.Errorf("silent: %v", live)
+	}
+}

@@ -115,6 +115,19 @@ func (a *agents) note(p *peer, try int, step int64, verdict fetch.Reason, err er
 	a.poke()
 }
 
+// failing are the nodes whose agents failed when they were called last.
+func (a *agents) failing() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var nodes []string
+	for _, p := range a.roster.peers {
+		if p.failures > 0 || p.refusal > 0 {
+			nodes = append(nodes, p.Name)
+		}
+	}
+	return nodes
+}
+
 // poke wakes the herald. a.mu may be held.
 func (a *agents) poke() {
 	select {

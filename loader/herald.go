@@ -97,7 +97,7 @@ func (h *herald) list(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
 	defer cancel()
 	a := h.l.agents
-	list, err := h.finder.find(ctx, a.now())
+	list, err := h.finder.find(ctx, a.now(), a.failing())
 	if err != nil {
 		a.log.Warn("cannot read the list of agents: the last one is kept", zap.String("registry", h.finder.dir), zap.Error(err))
 		return

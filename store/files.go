@@ -67,9 +67,20 @@ func (f Files) ListFiles(ctx context.Context, dir string, each func(base string,
 	return err
 }
 
-// ReadFile is the function of this name.
+// ReadFile is the function of this name; a file that is replaced while it is read is read once more.
 func (f Files) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
-	return ReadFile(ctx, f.Store, name, limit)
+	data, err := ReadFile(ctx, f.Store, name, limit)
+	if ClassOf(err) == IdentityChanged {
+		data, err = ReadFile(ctx, f.Store, name, limit)
+	}
+	return data, err
+}
+
+// ExpectFiles learns where files lie, all at once where the store can do it.
+func (f Files) ExpectFiles(ctx context.Context, names []string) {
+	if p, ok := f.Store.(Prefetcher); ok {
+		_ = p.Prefetch(ctx, names) // reading them says what is wrong
+	}
 }
 
 // ReplaceFile is the function of this name.
