@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader demo hdfs hdfs-jars generate clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader demo demo-hdfs hdfs hdfs-jars generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -81,6 +81,10 @@ bench-loader: build wheel peers ## whole loaders beside DALI, ffcv and others, w
 
 demo: build wheel ## train on real photographs with agents off, on, killed, and resumed (about 5 minutes)
 	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)")
+
+demo-hdfs: build wheel hdfs-jars ## the same on a real HDFS; a DataNode is killed with its agent (about 6 minutes)
+	@go build -o build/minihdfs ./internal/hdfstest/minihdfs
+	$(PY) examples/demo/demo.py --hdfs $(if $(DATA),--data "$(DATA)")
 
 hdfs: hdfs-jars ## a real HDFS on this machine until Ctrl-C: HDFS="--datanodes 9 --namenodes 2" (--help lists all)
 	@go run ./internal/hdfstest/minihdfs $(HDFS)

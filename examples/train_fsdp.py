@@ -165,6 +165,9 @@ def main() -> None:
         save(args.save, model, optimizer, loader)
     if rank == 0 and not args.from_memory:
         report(loader.stats())
+    if args.totals and not args.from_memory:
+        totals = loader.stats() | {"recent": [], "substitutions": []}
+        pathlib.Path(f"{args.totals}.rank{rank}").write_text(json.dumps(totals) + "\n")
     loader.close()
     dist.destroy_process_group()
 
@@ -181,6 +184,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--step-seconds", type=float, default=0.0, help="sleep until a step has lasted this long")
     parser.add_argument("--record", help="write proof records to this path, one file a rank")
     parser.add_argument("--stats", help="write what each step cost to this path, one file a rank")
+    parser.add_argument("--totals", help="write what the whole run cost to this path, one file a rank")
     parser.add_argument("--times", help="write step times to this path, one file a rank")
     parser.add_argument("--from-memory", action="store_true", help="repeat two batches: what training costs alone")
     parser.add_argument("--save", type=pathlib.Path, help="write a checkpoint here at the end")

@@ -1,25 +1,25 @@
 """Train on photographs with agents off, on, one killed, and resumed with more ranks; prove that the bytes are the same.
 
-`make demo` runs this. DATA=folder takes your own photographs, class folders as labels.
+`make demo` runs this; `make demo-hdfs` does the same on a real HDFS, where a DataNode is killed with its agent.
+DATA=folder takes your own photographs, class folders as labels.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
 import pathlib
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 
 import photos
 import report
 from processes import ROOT, Agents, Training, stepahead
 from report import Run
+from storage import BLOCK, REPLICAS, Folder, Hdfs, wait_for_agents
 
-NODES = ["dn1", "dn2", "dn3"]
-KILLED = "dn2"
-BLOCK = 4 << 20  # holds a large photograph whole
 STEPS = 140
 KILL_AT, RESTART_AT = 45, 80
 STOP_AT = 70
@@ -30,10 +30,9 @@ RECOVERED = range(STEPS - 25, STEPS)
 class Demo:
     """The folder of one demo and what is needed to train in it."""
 
-    def __init__(self, folder: pathlib.Path, data: pathlib.Path | None) -> None:
+    def __init__(self, folder: pathlib.Path, data: pathlib.Path | None, storage: Folder | Hdfs) -> None:
         self.folder = folder
-        self.store = folder / "store"
-        self.dataset = self.store / "photos"
+        self.storage = storage
         self.key = folder / "agents.key"
         self.data = data
         self.started = time.monotonic()
@@ -42,9 +41,9 @@ class Demo:
         print(f"[{time.monotonic() - self.started:5.0f} s] {text}", flush=True)
 
     def prepare(self) -> None:
-        """Photographs, a store of three simulated nodes, the packed dataset, a key and a token."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        (self.store / ".stepahead").mkdir(parents=True)
+        """Photographs, a store of three nodes, the packed dataset, a key and a token."""
+        self.storage.start()
+        self.dead = self.storage.nodes[1]
         source = self.data or self.folder / "photos"
         if self.data is None:
             made = photos.make(source, cuts_each=36)
@@ -52,16 +51,10 @@ class Demo:
             self.say(
                 f"cut {made} JPEG files from {sources} photographs of PyPI packages, {sources} of 4.5 to 12 megapixels"
             )
-        nodes = [
-            {"name": n, "rack": f"/rack{i}", "latency_us": 2000, "bandwidth_bytes_per_s": 200_000_000}
-            for i, n in enumerate(NODES)
-        ]
-        topology = {"nodes": nodes, "block_size": BLOCK, "replication": 2}
-        (self.store / ".stepahead" / "store.json").write_text(json.dumps(topology, indent=1))
-        stepahead("pack", str(source), "-o", str(self.dataset))
+        stepahead("pack", str(source), "-o", self.storage.dataset, environment=self.storage.environment)
         self.say(
-            f"packed {source} into {self.dataset}, in blocks of {BLOCK >> 20} MiB on {len(NODES)} simulated nodes, "
-            "2 replicas each"
+            f"packed {source} into {self.storage.dataset}, in blocks of {BLOCK >> 20} MiB on {self.storage}, "
+            f"{REPLICAS} replicas each"
         )
         stepahead("token", "keygen", "--key", str(self.key))
         mint = [
@@ -72,7 +65,7 @@ class Demo:
             "--job",
             "demo",
             "--user",
-            "demo",
+            self.storage.user,
             "--root",
             "/",
             "--rights",
@@ -88,23 +81,29 @@ class Demo:
         fixed = ["--step-seconds", str(STEP_SECONDS), "--workers", "1"]
         if agents:
             fixed += ["--agents", "auto", "--job", "demo"]
-        training = Training(self.folder / name, self.dataset, ranks, *fixed, *arguments)
-        training.run({"STEPAHEAD_TOKEN": self.token}, on_step)
+        training = Training(self.folder / name, self.storage.dataset, ranks, *fixed, *arguments)
+        training.run({"STEPAHEAD_TOKEN": self.token, **self.storage.environment}, on_step)
         return training
 
-    def agents(self) -> Agents:
-        return Agents(self.store, NODES, self.key, self.folder)
+    @contextlib.contextmanager
+    def agents(self) -> Iterator[Agents]:
+        store = self.storage
+        with Agents(store.url, store.nodes, self.key, self.folder, store.agent_environment) as agents:
+            wait_for_agents(store)
+            yield agents
 
     def run_killed(self) -> Run:
-        """Agents on; one is killed in mid-run and restarted later."""
+        """Agents on; one is killed in mid-run, with its DataNode where it has one, and both are restarted later."""
         with self.agents() as agents:
 
             def on_step(step: int) -> None:
                 if step == KILL_AT:
-                    agents.kill(KILLED)
-                    self.say(f"  step {step}: killed the agent of {KILLED} (kill -9)")
+                    self.storage.kill(self.dead)
+                    agents.kill(self.dead)
+                    self.say(f"  step {step}: killed {self.storage.killed} of {self.dead} (kill -9)")
                 if step == RESTART_AT:
-                    agents.start(KILLED)
+                    self.storage.restart(self.dead)
+                    agents.start(self.dead)
                     self.say(f"  step {step}: restarted it")
 
             segment = self.train("run3", 2, "--steps", str(STEPS), agents=True, on_step=on_step)
@@ -140,23 +139,33 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=pathlib.Path, default=ROOT / "demo", help="where everything is written (default demo/)"
     )
+    parser.add_argument("--hdfs", action="store_true", help="on a real HDFS instead of simulated nodes")
     args = parser.parse_args()
-    demo = Demo(args.folder, args.data)
-    demo.prepare()
-    memory, runs = demo.runs()
+    shutil.rmtree(args.folder, ignore_errors=True)
+    args.folder.mkdir(parents=True)
+    storage = Hdfs(args.folder) if args.hdfs else Folder(args.folder)
+    try:
+        demo = Demo(args.folder, args.data, storage)
+        demo.prepare()
+        memory, runs = demo.runs()
+    finally:
+        storage.close()
     for run in [memory, *runs]:
         run.read()
     for run in runs:
         run.digest = stepahead("digest", *(str(p) for s in run.segments for p in s.records())).split()[0]
-    return conclude(memory, runs, args.folder / "load-time.png")
+    return conclude(memory, runs, storage, args.folder / "load-time.png")
 
 
-def conclude(memory: Run, runs: list[Run], path: pathlib.Path) -> int:
+def conclude(memory: Run, runs: list[Run], storage: Folder | Hdfs, path: pathlib.Path) -> int:
     """Print the table, the digests and the verdict, draw the picture; returns the exit code."""
     print()
-    print(f"{len(NODES)} agents; the other load of their nodes is simulated: a steady 25 % of the CPU.")
+    print(f"{len(storage.nodes)} agents; the other load of their nodes is simulated: a steady 25 % of the CPU.")
     print(f"A step lasts {1e3 * STEP_SECONDS:.0f} ms: the trainer sleeps after its CPU work, as if on an accelerator.")
     print(report.table(runs, memory))
+    if any(run.reads() for run in runs):
+        print("\nWhat the trainers' own reads cost:")
+        print(report.reads_table(runs))
     share = report.loading_cpu(runs[1], memory) / report.loading_cpu(runs[0], memory)
     print(f"With agents the trainers spend {share:.0%} of the CPU time for loading that they spend without.")
     for run in runs:
@@ -165,7 +174,7 @@ def conclude(memory: Run, runs: list[Run], path: pathlib.Path) -> int:
     print(f"picture: {path}")
     same = len({run.digest for run in runs}) == 1
     print(f"same bytes: {'yes' if same else 'no'}")
-    failed = report.verdict(*runs, memory, dead=KILLED, recovered=RECOVERED)
+    failed = report.verdict(*runs, memory, dead=storage.nodes[1], recovered=RECOVERED)
     for what in failed:
         print(f"does not hold: {what}")
     return 1 if failed else 0

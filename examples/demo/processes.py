@@ -1,4 +1,4 @@
-"""The processes of the demo: agents beside simulated storage nodes, and training runs."""
+"""The processes of the demo: agents beside storage nodes, and training runs."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "bin"
 TRAIN = ROOT / "examples" / "train_fsdp.py"
 
 
-def stepahead(*arguments: str) -> str:
+def stepahead(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
     """Run the command stepahead and return what it prints."""
-    result = subprocess.run([BIN / "stepahead", *arguments], check=True, capture_output=True, text=True)
+    env = {**os.environ, **(environment or {})}
+    result = subprocess.run([BIN / "stepahead", *arguments], check=True, stdout=subprocess.PIPE, text=True, env=env)
     return result.stdout
 
 
 class Agents:
-    """One agent for each node of a simulated store."""
+    """One agent for each node of a store."""
 
-    def __init__(self, store: pathlib.Path, nodes: list[str], key: pathlib.Path, logs: pathlib.Path) -> None:
+    def __init__(
+        self, store: str, nodes: list[str], key: pathlib.Path, logs: pathlib.Path, environment: Mapping[str, str]
+    ) -> None:
         self.store, self.nodes, self.key, self.logs = store, nodes, key, logs
+        self.environment = {**os.environ, **environment}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Agents:
         for node in self.nodes:
             self.start(node)
-        registered = self.store / ".stepahead" / "agents"
-        wait(lambda: all((registered / f"{node}.json").exists() for node in self.nodes), 20, "agents to register")
         return self
 
     def start(self, node: str) -> None:
@@ -41,7 +43,7 @@ class Agents:
         command = [BIN / "stepahead-agent", "--store", self.store, "--node", node, "--key", self.key]
         command += ["--worker", BIN / "stepahead-worker", "--workers", "1", "--load", "25%", "--dwell", "1s"]
         with open(self.logs / f"agent-{node}.log", "ab") as log:
-            self.running[node] = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)
+            self.running[node] = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, env=self.environment)
 
     def kill(self, node: str) -> None:
         """kill -9: no good-bye, its registration stays behind."""
@@ -61,12 +63,13 @@ class Agents:
 class Training:
     """One start of the training script with some ranks, and the files that it leaves."""
 
-    def __init__(self, folder: pathlib.Path, dataset: pathlib.Path, ranks: int, *arguments: str) -> None:
+    def __init__(self, folder: pathlib.Path, dataset: str, ranks: int, *arguments: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.ranks = folder, ranks
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        command += [str(TRAIN), str(dataset), "--times", str(folder / "times"), "--stats", str(folder / "stats")]
-        self.command = [*command, "--record", str(folder / "record"), *arguments]
+        command += [str(TRAIN), dataset, "--times", str(folder / "times"), "--stats", str(folder / "stats")]
+        command += ["--record", str(folder / "record"), "--totals", str(folder / "totals")]
+        self.command = [*command, *arguments]
 
     def run(self, environment: dict[str, str], on_step: Callable[[int], None] = lambda step: None) -> None:
         """Run to the end, telling `on_step` of each step that rank 0 finished. Raises RuntimeError with the output's end."""
@@ -105,9 +108,9 @@ def follow_steps(log: pathlib.Path, running: Callable[[], bool]) -> Iterator[int
         time.sleep(0.05)
 
 
-def wait(condition: Callable[[], bool], seconds: float, what: str) -> None:
+def wait(condition: Callable[[], bool], seconds: float, what: str, every: float = 0.05) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             raise RuntimeError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(0.05)
+        time.sleep(every)

@@ -30,6 +30,7 @@ class Run:
     digest: str = ""
     log: list[dict[str, Any]] = field(default_factory=list)
     stats: list[dict[str, Any]] = field(default_factory=list)
+    totals: list[dict[str, Any]] = field(default_factory=list)
 
     def read(self) -> Run:
         for number, segment in enumerate(self.segments):
@@ -37,6 +38,8 @@ class Run:
                 extra = {"rank": rank, "segment": number, "first": self.first(segment)}
                 self.log += [line | extra for line in lines(segment.folder / f"times.rank{rank}")]
                 self.stats += [line | extra for line in lines(segment.folder / f"stats.rank{rank}")]
+                totals = segment.folder / f"totals.rank{rank}"  # none where the loader was closed early
+                self.totals += lines(totals) if totals.exists() else []
         return self
 
     @staticmethod
@@ -63,6 +66,10 @@ class Run:
 
     def reasons_of(self, node: str) -> Counter[str]:
         return _summed(row.get("by_node", {}).get(node, {}) for row in self.stats)
+
+    def reads(self) -> list[dict[str, Any]]:
+        """What each rank's reads cost, as its store counted; empty where it does not count."""
+        return [total["reads"] for total in self.totals if total.get("reads")]
 
     def lead_seconds(self) -> float:
         leads = [row["lead_seconds"] for row in self.warm(self.stats) if row["prepared"]]
@@ -119,9 +126,51 @@ def table(runs: list[Run], from_memory: Run) -> str:
                 reasons,
             ]
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return _aligned(rows)
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([text[0], "-" * max(map(len, text)), *text[1:]])
+
+
+def reads_table(runs: list[Run]) -> str:
+    """Bytes, connections, retries, hedges, places of replicas and calls of the NameNode, over all ranks of each run."""
+    rows = [
+        [
+            "run",
+            "asked",
+            "on the wire",
+            "connections",
+            "retries, by cause",
+            "hedges won / lost",
+            "same host / rack / other",
+            "calls",
+        ]
+    ]
+    for run in runs:
+        sums: Counter[str] = Counter()
+        retries, calls = (
+            _summed(r.get("retries") or {} for r in run.reads()),
+            _summed(r.get("calls") or {} for r in run.reads()),
+        )
+        for reads in run.reads():
+            sums.update({key: value for key, value in reads.items() if isinstance(value, int)})
+        places = (sums[f"{place}_bytes"] / 1e6 for place in ("same_node", "same_rack", "remote"))
+        rows.append(
+            [
+                run.name,
+                f"{sums['asked_bytes'] / 1e6:.1f} MB",
+                f"{sums['wire_bytes'] / 1e6:.1f} MB",
+                f"{sums['connections']} (reused {sums['connections_reused']})",
+                ", ".join(f"{cause} {n}" for cause, n in retries.most_common() if n) or "-",
+                f"{sums['hedges_won']} / {sums['hedges_lost']}",
+                " / ".join(f"{megabytes:.1f}" for megabytes in places) + " MB",
+                f"{sum(calls.values())}",
+            ]
+        )
+    return _aligned(rows)
 
 
 def verdict(off: Run, on: Run, killed: Run, resumed: Run, from_memory: Run, dead: str, recovered: range) -> list[str]:

@@ -99,7 +99,7 @@ func (w *wire) wait(ctx context.Context, op string, ch chan answer, result any) 
 		if a.Class != "" {
 			return &RemoteError{op, a.Class, a.Error}
 		}
-		if result == nil {
+		if result == nil || len(a.Result) == 0 { // a command without a result
 			return nil
 		}
 		return json.Unmarshal(a.Result, result)

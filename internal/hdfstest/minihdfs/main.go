@@ -62,9 +62,13 @@ func run(ctx context.Context, o hdfstest.Options, script bool) error {
 	if err != nil {
 		return err
 	}
-	if script {
+	home := map[string]any{"path": "/user/" + hdfstest.User, "owner": hdfstest.User, "mode": 0o755}
+	err = server.Do(ctx, "folder", home, nil)
+	switch {
+	case err != nil:
+	case script:
 		err = converse(ctx, server, os.Stdin, os.Stdout)
-	} else {
+	default:
 		introduce(os.Stdout, server)
 		<-ctx.Done()
 		fmt.Println()
@@ -82,7 +86,7 @@ func introduce(w io.Writer, s *hdfstest.Server) {
 	if realm := s.Realm(); realm != nil {
 		fmt.Fprintf(w, "  export KRB5_CONFIG=%s   # keytab of %s@%s: %s\n", realm.Krb5Conf, hdfstest.User, realm.Realm, realm.Keytabs[hdfstest.User])
 	}
-	fmt.Fprintf(w, "  bin/stepahead pack %s/user/%s/dataset FOLDER\n", s.URL(), hdfstest.User)
+	fmt.Fprintf(w, "  bin/stepahead pack FOLDER -o %s/user/%s/dataset\n", s.URL(), hdfstest.User)
 	fmt.Fprintf(w, "\nThe NameNode's pages: http://%s\n", s.NameNodes()[0].HTTP)
 }
 
@@ -119,6 +123,9 @@ func reply(ctx context.Context, s *hdfstest.Server, line string) map[string]any 
 	}
 	if err != nil {
 		return map[string]any{"error": err.Error()}
+	}
+	if result == nil {
+		result = json.RawMessage("null")
 	}
 	return map[string]any{"result": result}
 }
