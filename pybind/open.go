@@ -53,6 +53,15 @@ type options struct {
 	Node          string                     `json:"node"`
 	CacheDir      string                     `json:"cache_dir"`
 	LogLevel      string                     `json:"log_level"`
+	// Environment holds variables as Python sees them now: this module's own copy was made when it was loaded.
+	Environment map[string]string `json:"environment"`
+}
+
+func (o options) getenv(name string) string {
+	if value, ok := o.Environment[name]; ok {
+		return value
+	}
+	return os.Getenv(name)
 }
 
 // Open starts to open a loader over a dataset, with the options of the Python DataLoader as JSON, and
@@ -104,7 +113,7 @@ func parse(optionsJSON string) (options, error) {
 
 // open opens the store and the loader; cancelling ctx ends it early. The place is to be closed after the loader.
 func (o options) open(ctx context.Context, plans map[string]*transform.Plan) (*loader.Loader, *address.Place, error) {
-	place, err := address.Open(ctx, o.URL, address.Options{Getenv: os.Getenv, Node: o.Node, Rank: o.Rank, Ranks: o.World})
+	place, err := address.Open(ctx, o.URL, address.Options{Getenv: o.getenv, Node: o.Node, Rank: o.Rank})
 	if err != nil {
 		return nil, nil, &storeError{err}
 	}

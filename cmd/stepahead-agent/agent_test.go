@@ -27,6 +27,7 @@ import (
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
@@ -88,7 +89,8 @@ func TestUsage(t *testing.T) {
 		"bad value":       {[]string{"--config", file("window: many\n")}, "window", 2},
 		"not YAML":        {[]string{"--config", file("{")}, "agent.yaml", 2},
 		"no file":         {[]string{"--config", "/nonexistent"}, "/nonexistent", 2},
-		"no store":        {[]string{"--store", "hdfs://x/y", "--node", "n"}, "scheme", 3},
+		"no store":        {[]string{"--store", "s3://x/y", "--node", "n"}, "scheme", 3},
+		"no cluster":      {[]string{"--store", "hdfs://127.0.0.1:1/", "--node", "n"}, "127.0.0.1:1", 3},
 		"no worker":       {[]string{"--store", t.TempDir(), "--node", "local", "--worker", "/nonexistent"}, "/nonexistent", 3},
 		"no node":         {[]string{"--store", t.TempDir(), "--node", "dn9"}, "dn9", 3},
 	} {
@@ -124,6 +126,7 @@ func TestConfig(t *testing.T) {
 // world is a dataset of real JPEG on three simulated nodes, the worker program and a key.
 type world struct {
 	root, worker, key, token string
+	dataset                  string // its name in the store
 	schedule                 hints.Schedule
 	order                    *sampler.Sampler
 	plan                     *transform.Plan
@@ -131,11 +134,20 @@ type world struct {
 
 func newWorld(t *testing.T) world {
 	t.Helper()
-	w := world{root: t.TempDir()}
-	must(t, dir.Init(w.root, dir.Topology{Nodes: []dir.Node{{Name: "dn1"}, {Name: "dn2"}, {Name: "dn3"}}}))
-	st, _, err := dir.Open(w.root, dir.Options{})
+	root := t.TempDir()
+	must(t, dir.Init(root, dir.Topology{Nodes: []dir.Node{{Name: "dn1"}, {Name: "dn2"}, {Name: "dn3"}}}))
+	st, _, err := dir.Open(root, dir.Options{})
 	must(t, err)
 	defer st.Close()
+	w := pack8(t, st, "/photos")
+	w.root, w.schedule.DatasetURL = root, "dir://"+root+"/photos"
+	return w
+}
+
+// pack8 packs eight pictures into a dataset of a store.
+func pack8(t *testing.T, st store.Store, name string) world {
+	t.Helper()
+	w := world{dataset: name}
 	photos := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(photos, "class"), 0o755))
 	for i := range 8 {
@@ -147,7 +159,7 @@ func newWorld(t *testing.T) world {
 		must(t, jpeg.Encode(&b, img, nil))
 		must(t, os.WriteFile(filepath.Join(photos, "class", fmt.Sprintf("%d.jpg", i)), b.Bytes(), 0o644))
 	}
-	m, err := pack.Pack(t.Context(), pack.Folder{Root: photos}, st, "/photos", pack.Options{})
+	m, err := pack.Pack(t.Context(), pack.Folder{Root: photos}, st, name, pack.Options{})
 	must(t, err)
 	w.worker = filepath.Join(t.TempDir(), worker.Program)
 	build := exec.Command("go", "build", "-o", w.worker, "../stepahead-worker")
@@ -159,7 +171,7 @@ func newWorld(t *testing.T) world {
 	w.order, err = sampler.New(sampler.Spec{Version: 1, Seed: 7, GlobalBatch: 4, Sources: []sampler.Source{{Samples: 8}}})
 	must(t, err)
 	w.schedule = hints.Schedule{
-		DatasetURL: "dir://" + w.root + "/photos", Dataset: m.Identity(), Spec: w.order.Spec().Canonical(), Seed: 7, Generation: 1,
+		Dataset: m.Identity(), Spec: w.order.Spec().Canonical(), Seed: 7, Generation: 1,
 		Fields: []hints.FieldPlan{{Field: "image", Plan: w.plan.Canonical(), Digest: w.plan.Digest()}},
 	}
 	w.key = filepath.Join(t.TempDir(), "key")
@@ -167,7 +179,7 @@ func newWorld(t *testing.T) world {
 	ring, err := auth.LoadKeyring(w.key)
 	must(t, err)
 	key, _ := ring.First()
-	w.token, err = auth.Mint(key, auth.Claims{Job: "job", User: "ann", Roots: []string{"/photos"}, Rights: []string{"fetch", "hint"}, Expires: time.Now().Add(time.Hour)})
+	w.token, err = auth.Mint(key, auth.Claims{Job: "job", User: "ann", Roots: []string{name}, Rights: []string{"fetch", "hint"}, Expires: time.Now().Add(time.Hour)})
 	must(t, err)
 	return w
 }
@@ -194,7 +206,7 @@ func (w world) start(t *testing.T, node string, more ...string) (cmd *exec.Cmd, 
 		k, v, _ := strings.Cut(word, "=")
 		words[k] = v
 	}
-	if words["node"] != node || words["addr"] == "" {
+	if words["node"] == "" || words["addr"] == "" {
 		t.Fatalf("the program says %q", line)
 	}
 	return cmd, words
@@ -206,21 +218,15 @@ func TestProgram(t *testing.T) {
 	w := newWorld(t)
 	cmd, words := w.start(t, "dn1")
 	addr := words["addr"]
+	if words["node"] != "dn1" {
+		t.Errorf("the program says that it is %q", words["node"])
+	}
 	pool, err := worker.New(worker.Options{Path: w.worker, Workers: 1})
 	must(t, err)
 	defer pool.Close()
 	w.schedule.Operators, err = pool.Golden(t.Context())
 	must(t, err)
-	w.schedule.Agents = []hints.Agent{{Node: "dn1", Addr: addr}}
-	client := hints.NewClient(hints.ClientOptions{Token: w.token})
-	defer client.Close()
-	reply, err := client.Announce(t.Context(), addr, hints.Hint{
-		ID: hints.NewID(), Job: "job", Run: "1", TTL: time.Hour, Confidence: 1, Identity: w.schedule.Dataset, Schedule: &w.schedule,
-	})
-	must(t, err)
-	if !reply.Accepted || reply.Detail != "" {
-		t.Fatalf("schedule: %+v", reply)
-	}
+	w.announce(t, "dn1", addr)
 	w.fetch(t, addr, pool)
 	entry := filepath.Join(w.root, hints.DefaultRegistry, "dn1.json")
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // it is written beside serving, to a disk that may be busy
@@ -292,6 +298,21 @@ func (w world) secured(t *testing.T) {
 	entry, err := os.ReadFile(filepath.Join(w.root, hints.DefaultRegistry, "dn2.json"))
 	if err != nil || !strings.Contains(string(entry), `"`+addr+`"`) {
 		t.Errorf("the registry says %s, %v; want %s", entry, err, addr)
+	}
+}
+
+// announce tells an agent of the job, whose only agent it is.
+func (w world) announce(t *testing.T, node, addr string) {
+	t.Helper()
+	w.schedule.Agents = []hints.Agent{{Node: node, Addr: addr}}
+	client := hints.NewClient(hints.ClientOptions{Token: w.token})
+	defer client.Close()
+	reply, err := client.Announce(t.Context(), addr, hints.Hint{
+		ID: hints.NewID(), Job: "job", Run: "1", TTL: time.Hour, Confidence: 1, Identity: w.schedule.Dataset, Schedule: &w.schedule,
+	})
+	must(t, err)
+	if !reply.Accepted || reply.Detail != "" {
+		t.Fatalf("schedule: %+v", reply)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/internal/auth/certs"
+	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
@@ -34,6 +35,9 @@ const (
 	// overhead is what the agent may use beyond the shelf before it collects garbage harder: raw bytes
 	// on their way and indexes.
 	overhead = 512 << 20
+	// remoteTTL is how long a registry entry in a store elsewhere counts: an entry costs its service some calls each
+	// time that it is written, and there is one for every storage node.
+	remoteTTL = 3 * time.Minute
 	// pageTime bounds one request for metrics or state.
 	pageTime = 10 * time.Second
 )
@@ -45,7 +49,7 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 		return exit.Usage(err)
 	}
 	defer func() { _ = log.Sync() }() // standard error may not support it
-	place, err := address.Open(ctx, s.store, address.Options{Node: s.node})
+	place, err := address.Open(ctx, s.store, address.Options{Getenv: os.Getenv, Node: s.node})
 	if err != nil {
 		return err
 	}
@@ -68,6 +72,9 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	defer pool.Close()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), workerMetrics{pool})
+	if c, ok := place.Store.(store.ReadCounter); ok {
+		registry.MustRegister(readMetrics{c})
+	}
 	o, closeRegistry, err := options(ctx, s, place, pool, registry, log)
 	if err != nil {
 		return err
@@ -153,17 +160,21 @@ func options(ctx context.Context, s settings, place *address.Place, pool *worker
 		}
 		o.CacheDir = filepath.Join(base, "stepahead")
 	}
+	remote := place.Remote
 	switch s.registry {
 	case "":
 	case "none":
 		o.Registry = ""
 	default:
-		other, err := address.Open(ctx, s.registry, address.Options{})
+		other, err := address.Open(ctx, s.registry, address.Options{Getenv: os.Getenv})
 		if err != nil {
 			return o, done, fmt.Errorf("--registry: %w", err)
 		}
-		o.RegistryStore, o.Registry = other.Store, other.Name
+		o.RegistryStore, o.Registry, remote = other.Store, other.Name, other.Remote
 		done = func() { _ = other.Close() } // it only reads and writes small files
+	}
+	if remote {
+		o.RegistryTTL = remoteTTL
 	}
 	return o, done, nil
 }

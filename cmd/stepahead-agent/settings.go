@@ -35,8 +35,8 @@ type settings struct {
 func (s *settings) flags(f *pflag.FlagSet) {
 	s.memory = 1 << 30
 	f.StringVar(&s.config, "config", "", "YAML file with any of the other flags as keys; flags on the command line win")
-	f.StringVar(&s.store, "store", "", "store that holds the datasets: a path or dir:///path (required)")
-	f.StringVar(&s.node, "node", "", "name of this node in the store's locations (required)")
+	f.StringVar(&s.store, "store", "", "store that holds the datasets: a path, or a URL such as hdfs://nameservice/ (required)")
+	f.StringVar(&s.node, "node", "", "name of this node in the store's locations (required); on HDFS its DataNode's host name, address or UUID")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "address to listen on; other than loopback needs --tls-cert, --tls-key and --key")
 	f.StringVar(&s.advertise, "advertise", "", "host or host:port that the registry tells trainers (default: that of --listen, or this host's name if that is a wildcard)")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "PEM file with the certificate, and its chain, that the agent shows to trainers; read again when it changes")

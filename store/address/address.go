@@ -21,9 +21,13 @@ type Options struct {
 	// Node is the storage node that the reader runs on: its own replicas come first. A node that the store
 	// does not have is ErrNode. Default: none.
 	Node string
-	// Rank of Ranks readers that read the same files at the same time: of replicas that are equally near, each
-	// reads another one. Default: the only one.
-	Rank, Ranks int
+	// Rank tells readers of the same files apart, as ranks of a training job are: of replicas that are equally
+	// near, readers of different ranks read different ones. Default 0.
+	Rank int
+
+	testing struct {
+		lookup func(ctx context.Context, host string) ([]string, error)
+	}
 }
 
 // ErrNode: Options.Node is no node of the store.
@@ -39,6 +43,8 @@ type Place struct {
 	Node string
 	// Simulated: the nodes are simulated and share this machine.
 	Simulated bool
+	// Remote: files are on other machines, and every look at a name is a call of a service that many share.
+	Remote bool
 
 	kind kind
 }
@@ -53,11 +59,13 @@ type kind interface {
 }
 
 // schemes are what a URL may begin with, for messages.
-const schemes = "a path, file:///path or dir:///path"
+const schemes = "a path, file:///path, dir:///path or hdfs://cluster/path"
 
 // Open opens the store that a URL leads to: a path, file:///path (with %XX for special bytes, as other
-// programs write such URLs) or dir:///path (where every byte stands for itself).
-func Open(_ context.Context, url string, o Options) (*Place, error) {
+// programs write such URLs) or dir:///path (where every byte stands for itself); hdfs://nameservice/path,
+// hdfs://host:port/path, or hdfs:///path in the cluster that Hadoop's configuration names (every byte stands for
+// itself here too).
+func Open(ctx context.Context, url string, o Options) (*Place, error) {
 	scheme, err := schemeOf(url)
 	if err != nil {
 		return nil, err
@@ -65,6 +73,8 @@ func Open(_ context.Context, url string, o Options) (*Place, error) {
 	switch scheme {
 	case "", "dir", "file":
 		return openDir(url, o)
+	case "hdfs":
+		return openHDFS(ctx, url, o)
 	}
 	return nil, fmt.Errorf("%w: %q: no store has the scheme %s: give %s", store.ErrName, url, scheme, schemes)
 }
@@ -75,7 +85,7 @@ func schemeOf(url string) (string, error) {
 	if ok && !strings.Contains(scheme, "/") {
 		return scheme, nil
 	}
-	for _, s := range []string{"file", "dir"} {
+	for _, s := range []string{"file", "dir", "hdfs"} {
 		if rest, ok := strings.CutPrefix(url, s+":/"); ok {
 			return "", fmt.Errorf("%w: %q: write %s:///%s", store.ErrName, url, s, rest)
 		}

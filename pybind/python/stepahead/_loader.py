@@ -22,6 +22,17 @@ _SLICE_MILLIS = 100
 
 _STATE_KEY = "stepahead"
 
+# What a store of HDFS is configured by.
+_ENVIRONMENT = (
+    "HADOOP_CONF_DIR",
+    "HADOOP_HOME",
+    "HADOOP_USER_NAME",
+    "HADOOP_TOKEN_FILE_LOCATION",
+    "KRB5_CONFIG",
+    "KRB5CCNAME",
+    "KRB5_CLIENT_KTNAME",
+)
+
 
 class Batch(dict[str, Any]):
     """One step of this rank: field name -> tensor of the whole batch (text fields: list of str).
@@ -58,7 +69,9 @@ class DataLoader:
     """Yields a rank's batches in an order that depends on the seed and the dataset only.
 
     Args:
-        dataset: the dataset's folder, or its URL (`dir:///data/photos`).
+        dataset: the dataset's folder, or its URL (`dir:///data/photos`, `hdfs://nameservice/data/photos`). HDFS
+            is configured by the environment, as for Hadoop's own programs: HADOOP_CONF_DIR, HADOOP_USER_NAME,
+            HADOOP_TOKEN_FILE_LOCATION, and a ticket cache or keytab.
         global_batch: samples a step over all ranks. It fixes the order, so keep it when the number of
             ranks changes. Excludes `batch_size`.
         batch_size: samples a step on each rank, as in torch.
@@ -94,7 +107,8 @@ class DataLoader:
         stats: a file that gets one JSON line for every step with what it cost.
         registry: the store's folder in which agents register. Default: `/.stepahead/agents`.
         fetch_deadline: seconds that an agent is waited for at most.
-        node: the storage node this process runs beside, if any: its replicas are read first.
+        node: the storage node this process runs beside, if any: its replicas are read first. On HDFS a
+            DataNode's host name, address or UUID.
         cache_dir: local folder for index files of remote stores.
         log_level: "debug", "info", "warn" (default) or "error"; the log goes to stderr.
 
@@ -200,6 +214,7 @@ class DataLoader:
             "node": _arguments.text("node", node),
             "cache_dir": _arguments.path("cache_dir", cache_dir) or _cache_dir(),
             "log_level": _arguments.text("log_level", log_level),
+            "environment": {name: os.environ.get(name, "") for name in _ENVIRONMENT},
             **_plans(transform),
         }
         text = _arguments.dumps({k: v for k, v in options.items() if v is not None})

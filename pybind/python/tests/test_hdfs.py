@@ -1,0 +1,146 @@
+"""Training from a real HDFS: the same bytes as from a folder, no call of the NameNode a step, one version of each file."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import stepahead
+from conftest import run
+from test_loader import CROP, RANDOM, STEPS, history, open_loader
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+class Hdfs:
+    """A cluster of three DataNodes that runs until its input is closed."""
+
+    def __init__(self, program: pathlib.Path) -> None:
+        self.process = subprocess.Popen([program, "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        cluster = self._answer()
+        self.url, self.user = cluster["url"], cluster["user"]
+        self.environment = {"HADOOP_CONF_DIR": cluster["conf"], "HADOOP_USER_NAME": self.user}
+
+    def do(self, op: str, **args: Any) -> Any:
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps({"op": op, "args": args}) + "\n")
+        self.process.stdin.flush()
+        answer = self._answer()
+        assert "error" not in answer, answer["error"]
+        return answer["result"]
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    if not all(map(shutil.which, ("go", "java", "mvn"))):
+        pytest.skip("a real HDFS needs Go, Java and Maven: `make setup` installs them")
+    program = tmp_path_factory.mktemp("bin") / "minihdfs"
+    subprocess.run(["go", "build", "-o", program, "./internal/hdfstest/minihdfs"], cwd=ROOT, check=True)
+    cluster = Hdfs(program)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in cluster.environment.items():
+            patch.setenv(name, value)
+        yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def photos_url(hdfs: Hdfs, photos: pathlib.Path) -> str:
+    url = f"{hdfs.url}/user/{hdfs.user}/photos of today"
+    run("pack", photos, "-o", url)
+    return url
+
+
+def calls(loader: stepahead.DataLoader) -> int:
+    return sum(loader.stats()["reads"]["calls"].values())
+
+
+def test_the_same_bytes_as_from_a_folder(dataset: pathlib.Path, photos_url: str, tmp_path: pathlib.Path) -> None:
+    options: dict[str, Any] = {"transform": RANDOM, "prefetch": 2}
+    with open_loader(dataset, **options) as local, open_loader(photos_url, **options, cache_dir=tmp_path) as remote:
+        assert remote.classes == local.classes
+        assert history(remote, STEPS + 2) == history(local, STEPS + 2)
+        state = remote.state_dict()
+        rest = history(local, 2)
+    with open_loader(photos_url, **options, cache_dir=tmp_path) as resumed:
+        resumed.load_state_dict(state)
+        assert history(resumed, 2) == rest
+
+
+def test_steps_ask_no_namenode(photos_url: str, tmp_path: pathlib.Path) -> None:
+    with open_loader(photos_url, cache_dir=tmp_path) as loader:
+        history(loader, STEPS)
+        before = calls(loader)
+        history(loader, 3 * STEPS)
+        assert calls(loader) == before
+        reads = loader.stats()["reads"]
+    assert reads["wire_bytes"] >= reads["asked_bytes"] > 0
+    assert reads["connections"] > 0
+    assert sum(reads[f"{place}_bytes"] for place in ("same_node", "same_rack", "remote")) >= reads["asked_bytes"]
+
+
+def test_packed_from_hdfs_it_is_the_same_dataset(hdfs: Hdfs, photos: pathlib.Path, photos_url: str) -> None:
+    for label in sorted(photos.iterdir()):
+        for file in sorted(label.iterdir())[:2]:
+            path = f"/user/{hdfs.user}/files/{label.name}/{file.name}"
+            hdfs.do("put", path=path, local=str(file), user=hdfs.user, replication=3, blockSize=1 << 20)
+    run("pack", f"{hdfs.url}/user/{hdfs.user}/files", "-o", f"{hdfs.url}/user/{hdfs.user}/packed")
+    summary = json.loads(run("inspect", f"{hdfs.url}/user/{hdfs.user}/packed", "--json"))
+    assert summary["samples"] == 6
+    run("verify", photos_url)
+
+
+def test_an_overwritten_file_stops_the_run(hdfs: Hdfs, photos: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    url = f"{hdfs.url}/user/{hdfs.user}/overwritten"
+    run("pack", photos, "-o", url)
+    listing = [json.loads(line) for line in run("ls", "--json", url).splitlines()]
+    bin_file = next(file for file in listing if file["name"].endswith(".bin"))
+    other = tmp_path / "other"
+    other.write_bytes(os.urandom(bin_file["size"]))  # of the same length
+    with open_loader(url, prefetch=1, cache_dir=tmp_path) as loader:
+        seen = history(loader, 1)
+        path = bin_file["url"].removeprefix(hdfs.url)
+        hdfs.do("put", path=path, local=str(other), user=hdfs.user, replication=3, blockSize=1 << 20)
+        now = json.loads(run("ls", "--json", bin_file["url"]))["identity"]
+        assert now != bin_file["identity"]
+        with pytest.raises(stepahead.IdentityError, match="identity changed") as caught:
+            for _ in range(STEPS):
+                seen += history(loader, 1)
+    for identity in (bin_file["identity"], now):
+        assert identity in str(caught.value)
+    assert caught.value.diff == [f"opened as {bin_file['identity']}", f"now {now}"]
+    whole = f"{hdfs.url}/user/{hdfs.user}/photos of today"
+    with open_loader(whole, cache_dir=tmp_path) as loader:  # what was delivered is of the old version
+        assert history(loader, STEPS)[: len(seen)] == seen
+
+
+@pytest.mark.parametrize(
+    ("dataset_url", "says"),
+    [
+        ("hdfs://127.0.0.1:1/photos", "127.0.0.1:1"),
+        ("hdfs://no-such-cluster.invalid/photos", "no-such-cluster.invalid"),
+        ("hdfs:/photos", "hdfs:///photos"),
+        ("hdfs:///user/trainer/none", "none"),
+        ("hdfs:///closed/photos", "ermission"),
+    ],
+)
+def test_what_cannot_be_read_says_why(hdfs: Hdfs, dataset_url: str, says: str) -> None:
+    hdfs.do("folder", path="/closed", owner="hdfs", mode=0o700)
+    with pytest.raises(stepahead.StoreError, match=says):
+        stepahead.DataLoader(dataset_url, global_batch=1, transform=CROP, workers=1)
