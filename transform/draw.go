@@ -15,6 +15,7 @@ const (
 	drawRandomCrop    = "draw/random-crop@1"
 	drawColorJitter   = "draw/color-jitter@1"
 	drawRandAugment   = "draw/rand-augment@1"
+	drawRandomApply   = "draw/random-apply@1"
 	drawRandomErasing = "draw/random-erasing@1"
 )
 

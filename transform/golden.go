@@ -27,6 +27,8 @@ var goldenOps = map[string]string{
 		`{"op":"ColorJitter","brightness":2,"hue":[-0.1,0.2]}`,
 	drawRandAugment: `{"op":"RandAugment","num_ops":8,"interpolation":"bilinear","fill":[1,2,3]},` +
 		`{"op":"RandAugment","num_ops":8,"magnitude":5,"num_magnitude_bins":10}`,
+	drawRandomApply: `{"op":"RandomApply","transforms":[{"op":"RandomHorizontalFlip"},{"op":"RandomGrayscale","p":0.9}]},` +
+		`{"op":"RandomApply","p":0.8,"transforms":[{"op":"ColorJitter","brightness":0.4,"hue":0.1},{"op":"RandomVerticalFlip"}]}`,
 	drawRandomErasing: `{"op":"RandomErasing","p":0.9,"value":[1,2,3]},` +
 		`{"op":"RandomErasing","scale":[0,1],"ratio":[0.01,100],"value":"random"}`,
 }

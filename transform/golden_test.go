@@ -36,6 +36,7 @@ type drawsFile struct {
 		Boxes         [][4]int
 	}
 	Flips   []bool
+	Applied [][2]bool
 	Resizes []struct {
 		In   [2]int
 		Size int
@@ -133,6 +134,29 @@ func TestCropsAndFlipsEqualTheReference(t *testing.T) {
 		if got := newStream(Key{Seed: 7, Sample: uint64(sample)}.Op(2)).uniform() < 0.5; got != want {
 			t.Errorf("flip of sample %d: %v, want %v", sample, got, want)
 		}
+	}
+}
+
+// A RandomApply of two flips at place 2: drawn by keys of their own, and none without it.
+func TestAppliedFlipsEqualTheReference(t *testing.T) {
+	var g drawsFile
+	readGolden(t, "draws.json", &g)
+	plan := mustParse(t, `{"op":"DecodeImage"},{"op":"Pad","padding":0},{"op":"RandomApply","transforms":[{"op":"RandomHorizontalFlip"},{"op":"RandomVerticalFlip"}]}`)
+	for sample, want := range g.Applied {
+		r, err := plan.Resolve(3, 2, Key{Seed: 7, Sample: uint64(sample)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [2]bool
+		for _, s := range r.Steps {
+			got[0], got[1] = got[0] || s.Kind == StepFlip, got[1] || s.Kind == StepFlipVertical
+		}
+		if got != want {
+			t.Errorf("sample %d: %v, want %v", sample, got, want)
+		}
+	}
+	if len(g.Applied) != 64 {
+		t.Errorf("%d samples", len(g.Applied))
 	}
 }
 

@@ -20,7 +20,7 @@ type pixelOp interface {
 	// shape returns what leaves the operator when in arrives, as far as that is known without a picture, and an
 	// error that names where if a parameter does not fit.
 	shape(where string, in shape) (shape, error)
-	// resolve appends the operator's steps for one sample. i is its index in the whole plan.
+	// resolve appends the operator's steps for one sample. i is its index: its place in the whole plan, or inner's.
 	resolve(r *resolver, i int, key Key) error
 	// identities names the versioned algorithms that decide the operator's pixels.
 	identities() []string
@@ -47,6 +47,7 @@ func readOp(name string, p *params) (Op, error) {
 		"ColorJitter":          readColorJitter,
 		"GaussianBlur":         readGaussianBlur,
 		"RandAugment":          readRandAugment,
+		"RandomApply":          readRandomApply,
 		"RandomErasing":        readRandomErasing,
 		"Normalize":            readNormalize,
 		"ToDtype":              readToDtype,

@@ -12,7 +12,7 @@ const MaxPlanBytes = 64 << 10
 
 // The other limits of plan JSON, against input made to exhaust memory or the stack.
 const (
-	maxPlanDepth = 5 // plan, ops, operator, parameter, one spare
+	maxPlanDepth = 7 // plan, ops, operator, its operators, operator, parameter, its numbers, one spare
 	maxOps       = 64
 	maxSize      = 65535 // pixels a side, the largest a JPEG can have
 )

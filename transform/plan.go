@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -61,9 +60,12 @@ func ParsePlan(data []byte) (*Plan, error) {
 	}
 	ops := make([]Op, len(list))
 	for i, v := range list {
-		if ops[i], err = readEntry(i, v); err != nil {
+		if ops[i], err = readEntry(fmt.Sprintf("ops[%d]", i), v); err != nil {
 			return nil, err
 		}
+	}
+	if n := count(ops); n > maxOps {
+		return nil, planError(parseOp, "ops: %d operators, those of each RandomApply counted; at most %d", n, maxOps)
 	}
 	return assemble(ops)
 }
@@ -87,8 +89,19 @@ func readEnvelope(tree any) ([]any, error) {
 	return list, p.finish()
 }
 
-func readEntry(i int, v any) (Op, error) {
-	where := "ops[" + strconv.Itoa(i) + "]"
+// count returns how many operators there are, those within others counted too.
+func count(ops []Op) int {
+	n := len(ops)
+	for _, op := range ops {
+		if a, ok := op.(RandomApply); ok {
+			n += len(a.Transforms)
+		}
+	}
+	return n
+}
+
+// readEntry reads the operator that stands at a place.
+func readEntry(where string, v any) (Op, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return nil, planError(where, "%v is not an object", show(v))
@@ -131,7 +144,13 @@ func assemble(ops []Op) (*Plan, error) {
 	return seal(p), nil
 }
 
-func place(i int, op Op) string { return fmt.Sprintf("ops[%d] %s", i, op.Name()) }
+// place names the operator of an index, as in a plan or in a RandomApply of one.
+func place(i int, op Op) string {
+	if i < innerIndex {
+		return fmt.Sprintf("ops[%d] %s", i, op.Name())
+	}
+	return fmt.Sprintf("ops[%d] RandomApply transforms[%d] %s", i%innerIndex, i/innerIndex-1, op.Name())
+}
 
 // Canonical returns the plan's one spelling: sorted keys, defaults filled in, no spaces, numbers as
 // in RFC 8785. The caller may keep and change it.
@@ -140,15 +159,20 @@ func (p *Plan) Canonical() []byte { return slices.Clone(p.canonical) }
 // Digest returns the SHA-256 of the canonical form.
 func (p *Plan) Digest() [32]byte { return p.digest }
 
-func canonical(ops []Op) []byte {
+// entries are operators as they stand in canonical JSON.
+func entries(ops []Op) []map[string]any {
 	list := make([]map[string]any, len(ops))
 	for i, op := range ops {
 		list[i] = op.params()
 		list[i]["op"] = op.Name()
 	}
+	return list
+}
+
+func canonical(ops []Op) []byte {
 	// encoding/json sorts map keys and spells float64 as ECMAScript does, which is RFC 8785's rule; no
 	// string here holds a character that it would escape.
-	b, err := json.Marshal(map[string]any{"plan": planFormat, "ops": list})
+	b, err := json.Marshal(map[string]any{"plan": planFormat, "ops": entries(ops)})
 	if err != nil {
 		panic("transform: a validated plan has no canonical form: " + err.Error())
 	}

@@ -65,7 +65,7 @@ type Blur struct {
 // other fields only those count that its kind names.
 type Step struct {
 	Kind          StepKind
-	Op            int // index of the operator it comes from, for messages
+	Op            int // place in the plan of the operator it comes from, for messages
 	Box           Box // in the step's input; only a crop's may reach outside it
 	Width, Height int
 	Version       int // of a resize: 1 or 2
@@ -125,7 +125,7 @@ func (r *resolver) add(i int, s Step) {
 	if s.Width == 0 {
 		s.Width, s.Height = r.w, r.h
 	}
-	s.Op = i
+	s.Op = i % innerIndex
 	r.w, r.h = s.Width, s.Height
 	r.steps = append(r.steps, s)
 }

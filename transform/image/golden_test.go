@@ -61,7 +61,8 @@ func TestGoldenCoversPlans(t *testing.T) {
 	}
 	ops = append(ops, `{"op":"CenterCrop","size":[8,8]},{"op":"RandomResizedCrop","size":[224,224]},{"op":"RandomCrop","size":9,"padding":1},
 		{"op":"Pad","padding":1},{"op":"RandomHorizontalFlip"},{"op":"RandomVerticalFlip"},{"op":"RandomGrayscale"},{"op":"Grayscale"},
-		{"op":"ColorJitter","brightness":1,"hue":0.5},{"op":"GaussianBlur","kernel_size":3},{"op":"RandAugment"},{"op":"RandomErasing","value":"random"}`)
+		{"op":"ColorJitter","brightness":1,"hue":0.5},{"op":"GaussianBlur","kernel_size":3},{"op":"RandAugment"},
+		{"op":"RandomApply","transforms":[{"op":"RandomVerticalFlip"}]},{"op":"RandomErasing","value":"random"}`)
 	got := transform.Golden()
 	maps.Copy(got, Golden())
 	named := map[string]bool{}

@@ -153,12 +153,18 @@ def draws():
             ]
             crops.append({"width": w, "height": h, "scale": scale, "ratio": ratio, "boxes": boxes})
     flips = [Draws(op_key(7, "", 0, sample, 2)).uniform() < 0.5 for sample in range(64)]
+    applied = []
+    for sample in range(64):
+        act = Draws(op_key(7, "", 0, sample, 2)).uniform() < 0.5
+        inner = [Draws(op_key(7, "", 0, sample, 2 + 65536 * (j + 1))).uniform() < 0.5 for j in range(2)]
+        applied.append([act and flip for flip in inner])
     return {
         "streams": streams,
         "functions": functions,
         "angles": angles,
         "crops": crops,
         "flips": flips,
+        "applied": applied,
         "resizes": resizes(sizes),
         "centres": [[have, n, centre(have, n)] for have in (1, 2, 3, 10, 375, 500) for n in range(1, 12)],
     }

@@ -256,6 +256,17 @@ class RandAugment(Operator):
         )
 
 
+class RandomApply(Operator):
+    """Apply `transforms` with probability `p`: all of them, in order, or none.
+
+    It takes ColorJitter, GaussianBlur, RandAugment, RandomGrayscale and the flips, which keep a picture's
+    size and channels. What they draw does not depend on whether they act.
+    """
+
+    def __init__(self, transforms: Sequence[Operator], p: float = 0.5) -> None:
+        super().__init__(transforms=[op.to_dict() for op in _operators("RandomApply", transforms)], p=p)
+
+
 class RandomErasing(Operator):
     """Overwrite a random box with probability `p`.
 
@@ -307,15 +318,7 @@ class Compose:
     """
 
     def __init__(self, ops: Sequence[Operator]) -> None:
-        if isinstance(ops, Operator) or not isinstance(ops, Iterable):
-            raise TypeError(f"Compose takes a list of operators, got {ops!r}: write Compose([DecodeImage(), ...])")
-        self.ops = tuple(ops)  # once: it may be a generator
-        for op in self.ops:
-            if not isinstance(op, Operator):
-                raise TypeError(
-                    f"Compose takes operators of stepahead.transforms, got {type(op).__name__}: "
-                    "transforms that are not part of a plan belong in the training loop"
-                )
+        self.ops = _operators("Compose", ops)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as a JSON object."""
@@ -352,6 +355,19 @@ class Compose:
 
     def __repr__(self) -> str:
         return "Compose([" + ", ".join(map(repr, self.ops)) + "])"
+
+
+def _operators(name: str, ops: Any) -> tuple[Operator, ...]:
+    if isinstance(ops, Operator) or not isinstance(ops, Iterable):
+        raise TypeError(f"{name} takes a list of operators, got {ops!r}: write {name}([...])")
+    listed = tuple(ops)  # once: it may be a generator
+    for op in listed:
+        if not isinstance(op, Operator):
+            raise TypeError(
+                f"{name} takes operators of stepahead.transforms, got {type(op).__name__}: "
+                "transforms that are not part of a plan belong in the training loop"
+            )
+    return listed
 
 
 def _unless(**pairs: tuple[Any, Any]) -> dict[str, Any]:
@@ -411,10 +427,6 @@ _INSTEAD = {
     "ToPureTensor": _NOT_NEEDED,
     "RGB": _NOT_NEEDED,
     "InterpolationMode": 'give the filter by name, as in Resize(256, interpolation="bicubic")',
-    "RandomApply": (
-        "it is not an operator of plans yet: give operators that have a `p` theirs, or call torchvision's on tensors, "
-        "in the training loop"
-    ),
     "MixUp": _OWN_LOOP,
     "CutMix": _OWN_LOOP,
     "AutoAugment": "it is not an operator of plans yet; RandAugment is",

@@ -135,6 +135,8 @@ def test_digest_of_a_plan() -> None:
         T.Compose(T.Resize(9))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a list of operators, got 7"):
         T.Compose(7)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"RandomApply takes a list of operators, got GaussianBlur"):
+        T.RandomApply(T.GaussianBlur(3))  # type: ignore[arg-type]
     assert len(T.Compose(op for op in [T.DecodeImage(), T.Resize(9)])) == 2  # type: ignore[arg-type]
 
 

@@ -47,6 +47,13 @@ ROWS: dict[str, list[list[list[T.Operator]]]] = {
         [[T.Resize(9, interpolation="bicubic")], [T.Resize(9, interpolation=Image.Resampling.BICUBIC)]],
         [[T.RandomResizedCrop(9, interpolation="lanczos")], [T.RandomResizedCrop(9, interpolation=Image.LANCZOS)]],
     ],
+    "`RandomApply": [
+        [
+            [T.RandomApply([T.ColorJitter(0.4), T.GaussianBlur(9)])],
+            [T.RandomApply((T.ColorJitter(0.4), T.GaussianBlur(9)), p=0.5)],
+        ],
+        [[T.RandomApply([T.GaussianBlur(9)], 0.8)]],
+    ],
     "`ToTensor()` alone": [[[T.Normalize([0], [1])]]],
     "`PILToTensor`": [[[]]],
     "`RandomErasing` behind": [
@@ -58,7 +65,7 @@ DECODING = {
     "`ImageOps.exif_transpose`": T.DecodeImage(orientation="apply"),
     "`ImageFile.LOAD_TRUNCATED_IMAGES": T.DecodeImage(truncated="fill"),
 }
-NOT_THERE = ("`RandomApply", "`AutoAugment`", "`RandomChoice`", "`MixUp`", "`Lambda`")
+NOT_THERE = ("`AutoAugment`", "`RandomChoice`", "`MixUp`", "`Lambda`")
 NO_OPERATORS = (
     "torch, torchvision",
     "`ImageFolder",

@@ -65,6 +65,10 @@ def test_signatures_are_torchvisions(name: str) -> None:
             T.RandAugment(fill=None),
             {"num_ops": 2, "magnitude": 9, "num_magnitude_bins": 31, "interpolation": "nearest", "fill": 0},
         ),
+        (
+            T.RandomApply([T.RandomVerticalFlip(1.0)], p=0.3),
+            {"transforms": [{"op": "RandomVerticalFlip", "p": 1.0}], "p": 0.3},
+        ),
         (T.RandomErasing(value="random"), {"p": 0.5, "scale": [0.02, 0.33], "ratio": [0.3, 3.3], "value": "random"}),
         (
             T.RandomErasing(value=(1, 2, 3), inplace=True),
@@ -109,6 +113,8 @@ def test_spellings_have_one_digest() -> None:
         (T.ColorJitter(hue=0.6), r"ops\[1\] ColorJitter.*hue"),
         (T.GaussianBlur(4), r"ops\[1\] GaussianBlur.*kernel_size"),
         (T.RandAugment(magnitude=31), r"ops\[1\] RandAugment.*magnitude"),
+        (T.RandomApply([T.GaussianBlur(4)]), r"ops\[1\] RandomApply transforms\[0\] GaussianBlur.*kernel_size"),
+        (T.RandomApply([T.Pad(1)]), r"ops\[1\] RandomApply.*transforms\[0\]: Pad is not one"),
         (T.RandomErasing(value=0.5), r"ops\[1\] RandomErasing.*value"),
         (T.Resize(9, interpolation="hamming"), r"ops\[1\] Resize.*interpolation"),
         (T.DecodeImage(), r"ops\[1\] DecodeImage"),
