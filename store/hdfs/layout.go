@@ -34,8 +34,8 @@ type layout struct {
 	factor  int        // wanted number of replicas
 	striped *ec.Policy // nil: whole replicas
 	step    int64      // preferred block size, of a block group if striped
-	learned time.Time
-	byPath  bool // the inode cannot be asked for; guarded by asking
+	learned time.Time  // when its first blocks were
+	byPath  bool       // the inode cannot be asked for; guarded by asking
 
 	asking chan struct{} // holds one value while somebody asks the NameNode about the file
 
@@ -78,15 +78,15 @@ func (l *layout) known(off, n int64) (blocks []*block, missing int64, ok bool) {
 func (l *layout) current(b *block) *block {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i, found := l.find(b.off)
+	i, found := findBlock(l.blocks, b.off)
 	if !found {
 		return nil
 	}
 	return l.blocks[i]
 }
 
-func (l *layout) find(off int64) (int, bool) {
-	return slices.BinarySearchFunc(l.blocks, off, func(b *block, off int64) int { return cmp.Compare(b.off, off) })
+func findBlock(blocks []*block, off int64) (int, bool) {
+	return slices.BinarySearchFunc(blocks, off, func(b *block, off int64) int { return cmp.Compare(b.off, off) })
 }
 
 // put takes in what the NameNode says now. Blocks that do not fit those known before are an error, and nothing is taken.
@@ -95,7 +95,7 @@ func (l *layout) put(blocks []*block) (changed string) {
 	defer l.mu.Unlock()
 	merged := slices.Clone(l.blocks)
 	for _, b := range blocks {
-		i, found := slices.BinarySearchFunc(merged, b.off, func(b *block, off int64) int { return cmp.Compare(b.off, off) })
+		i, found := findBlock(merged, b.off)
 		if found {
 			if changed := sameBlock(merged[i], b); changed != "" {
 				return changed
@@ -180,11 +180,18 @@ func (l *layout) ask(ctx context.Context) error {
 
 func (l *layout) asked() { <-l.asking }
 
-// fetch asks the NameNode for the blocks of [off, off+n), as far as the file reaches. The caller has asking.
+// fetch asks the NameNode for the blocks of [off, off+n), as far as the file reaches. Blocks that are not known yet cannot be
+// compared with what they were, so the version is looked at before they are taken in. The caller has asking.
 func (s *Store) fetch(ctx context.Context, l *layout, off, n int64) error {
-	located, err := s.locations(ctx, l, off, min(n, max(l.size-off, 1)))
+	n = min(n, max(l.size-off, 1))
+	located, err := s.locations(ctx, l, off, n)
 	if err != nil {
 		return err
+	}
+	if _, _, known := l.known(off, min(n, l.size-off)); !known {
+		if err := s.sameVersion(ctx, l); err != nil {
+			return err
+		}
 	}
 	err = s.takeIn(l, located)
 	if errors.Is(err, store.ErrIdentity) {
@@ -244,11 +251,14 @@ func (l *layout) changed(how string) error {
 	return &store.IdentityError{Name: l.path, Pinned: id, Now: id + store.Identity(" ("+how+")")}
 }
 
+// inode is the path that leads to the version that was opened and to no other file, whatever its name is now.
+func (l *layout) inode() string { return fmt.Sprintf("/.reserved/.inodes/%d", l.version.inode) }
+
 // locations asks for blocks of the version that was opened: by its inode, which a file that took over the name does not
 // have. Where an inode cannot be asked for (snapshots, routers), the file's status before and after tells.
 func (s *Store) locations(ctx context.Context, l *layout, off, n int64) (*hproto.LocatedBlocks, error) {
 	if !l.byPath {
-		located, err := s.names.GetBlockLocations(ctx, fmt.Sprintf("/.reserved/.inodes/%d", l.version.inode), off, n)
+		located, err := s.names.GetBlockLocations(ctx, l.inode(), off, n)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 			return located, err
 		}
@@ -271,6 +281,21 @@ func (s *Store) stillThere(ctx context.Context, l *layout) error {
 		s.layouts.forget(l.path)
 		return err
 	}
+	return s.compare(l, status)
+}
+
+// sameVersion returns nil if the file, under whatever name, is the version that was opened.
+func (s *Store) sameVersion(ctx context.Context, l *layout) error {
+	if !l.byPath {
+		status, err := s.names.GetFileInfo(ctx, l.inode())
+		if err == nil {
+			return s.compare(l, status)
+		}
+	}
+	return s.stillThere(ctx, l)
+}
+
+func (s *Store) compare(l *layout, status *hproto.FileStatus) error {
 	now := versionOf(status)
 	if now != l.version && !(l.open && now.inode == l.version.inode) {
 		s.layouts.forget(l.path)

@@ -66,6 +66,21 @@ func TestIdentity(t *testing.T) {
 			}
 		})
 	}
+	bubble(t, "changed to the same length, where it was not read yet", func(t *testing.T) {
+		c := newScene(t, Options{})
+		c.file = c.put("/f", c.data, 100, 3) // 1,000 blocks, of which 682 are learned at a time
+		f := c.open(t)
+		c.file.status.ModificationTime = proto.Uint64(5)
+		for _, b := range c.file.blocks[700:] { // truncated and appended
+			b.id, b.data = b.id+1_000_000, random(100, 9)
+		}
+		buf := make([]byte, 100)
+		for range 2 {
+			if err := f.ReadRanges(t.Context(), []store.Range{{Off: 80_000, Buf: buf}}); store.ClassOf(err) != store.IdentityChanged {
+				t.Errorf("%v", err)
+			}
+		}
+	})
 	bubble(t, "renamed", func(t *testing.T) {
 		c := newScene(t, Options{})
 		f := c.open(t)
