@@ -126,7 +126,6 @@ var renamed = map[string]string{
 	"dfs.socket.timeout":          "dfs.client.socket-timeout",
 	"dfs.http.address":            "dfs.namenode.http-address",
 	"dfs.https.address":           "dfs.namenode.https-address",
-	"topology.script.file.name":   "net.topology.script.file.name",
 }
 
 func fields(v string) []string {

@@ -29,7 +29,6 @@ var settings = []setting{
 	{"dfs.client.retry.max.attempts", aNumber, isInt},
 	{"dfs.encrypt.data.transfer", aBool, isBool},
 	{"hadoop.security.token.service.use_ip", aBool, isBool},
-	{"io.file.buffer.size", aSize, isSize},
 	{"ipc.client.connect.timeout", aTime, isTime},
 	{"ipc.client.connection.maxidletime", aTime, isTime},
 	{"ipc.client.fallback-to-simple-auth-allowed", aBool, isBool},
