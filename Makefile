@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader demo demo-hdfs hdfs hdfs-jars generate clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs demo demo-hdfs hdfs hdfs-jars generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,10 @@ bench-images: peers ## decoding and cropping images on one core, beside other li
 
 bench-loader: build wheel peers ## whole loaders beside DALI, ffcv and others, with their bars (about 15 minutes)
 	$(PY) benchmarks/run.py loader
+
+bench-hdfs: setup hdfs-jars ## reading from HDFS beside other clients, on a real cluster (about 8 minutes)
+	@internal/setup/peers.sh hdfs
+	$(PY) benchmarks/run.py hdfs
 
 demo: build wheel ## train on real photographs with agents off, on, killed, and resumed (about 5 minutes)
 	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)")

@@ -1,6 +1,6 @@
 """Runs benchmarks that have bars and prints one table: what was measured, and whether the bar is met.
 
-`make bench`, `make bench-images` and `make bench-loader` run this. README.md says how each row is measured.
+`make bench`, `make bench-images`, `make bench-loader` and `make bench-hdfs` run this. README.md says how each row is measured.
 """
 
 from __future__ import annotations
@@ -144,6 +144,11 @@ def loader() -> Iterator[Row]:
         yield Row(**row)
 
 
+def hdfs() -> Iterator[Row]:
+    for row in python("benchmarks.hdfs")["rows"]:
+        yield Row(**row)
+
+
 EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
     "sampler": sampler,
     "wire": wire,
@@ -155,6 +160,7 @@ EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
 LONG: dict[str, Callable[[], Iterator[Row]]] = {
     "images": images,
     "loader": loader,
+    "hdfs": hdfs,
 }
 
 

@@ -180,6 +180,9 @@ func (t *Toolchain) writeArchive(ctx context.Context) error {
 
 func (t *Toolchain) archive() string { return filepath.Join(t.dir, "classes.jsa") }
 
+// ClassPath is where Java finds Hadoop, for programs that want JVM flags of their own.
+func (t *Toolchain) ClassPath() string { return t.classPath }
+
 // Command is the command line of a JVM with Hadoop on its class path, up to the name of the main class; flags come after
 // our own.
 func (t *Toolchain) Command(heap string, flags ...string) []string {

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Make build/peers: an environment with what the benchmarks compare with (requirements/peers.txt), beside the packages of
 # .venv, torch among them. A peer that cannot be had is named here and again in the benchmark's table; the rest is measured.
-# Quick when nothing changed.
+# Quick when nothing changed. `peers.sh hdfs` makes build/peers-hdfs of requirements/peers-hdfs.txt, which is small.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 python=.venv/bin/python
-peers=build/peers
+of=${1:+-$1}
+peers=build/peers$of
+requirements=requirements/peers$of.txt
 stamp=$peers/.stamp
 
 say() { echo "peers: $*" >&2; }
@@ -16,12 +18,12 @@ say() { echo "peers: $*" >&2; }
   exit 3
 }
 
-want=$(cat requirements/peers.txt internal/setup/peers.sh .venv/.stepahead-stamp | sha256sum | cut -c1-16)
+want=$(cat "$requirements" internal/setup/peers.sh .venv/.stepahead-stamp | sha256sum | cut -c1-16)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ]; then
   exit 0
 fi
 
-say "making $peers (1.7 GB)"
+say "making $peers"
 rm -rf "$peers"
 mkdir -p build
 "$python" -m venv "$peers"
@@ -36,9 +38,9 @@ fi
 pip() { "$peers/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps "$@"; }
 
 # One at a time where all together fail, so that one missing package costs one peer.
-pip -r requirements/peers.txt || while read -r requirement; do
+pip -r "$requirements" || while read -r requirement; do
   pip "$requirement" || say "MISSING: $requirement cannot be installed"
-done < <(grep -v '^#' requirements/peers.txt)
+done < <(grep -v '^#' "$requirements")
 
 system() {
   if ! dpkg -s "$@" >/dev/null 2>&1; then
@@ -48,6 +50,11 @@ system() {
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
   fi
 }
+
+if [ -n "$of" ]; then
+  echo "$want" >"$stamp"
+  exit 0
+fi
 
 # SPDL loads the system's FFmpeg.
 system libavdevice59 || say "MISSING: SPDL needs FFmpeg's libraries (Debian: libavdevice59)"

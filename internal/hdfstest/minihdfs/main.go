@@ -93,8 +93,13 @@ func introduce(w io.Writer, s *hdfstest.Server) {
 // converse answers a program's commands until its input ends.
 func converse(ctx context.Context, s *hdfstest.Server, in io.Reader, out io.Writer) error {
 	enc := json.NewEncoder(out)
+	tools, err := hdfstest.Prepare(ctx)
+	if err != nil {
+		return err
+	}
 	hello := map[string]any{
-		"url": s.URL(), "conf": s.ConfDir(), "user": hdfstest.User, "nameNodes": s.NameNodes(), "kerberos": s.Realm(),
+		"classPath": tools.ClassPath(),
+		"url":       s.URL(), "conf": s.ConfDir(), "user": hdfstest.User, "nameNodes": s.NameNodes(), "kerberos": s.Realm(),
 	}
 	if err := enc.Encode(hello); err != nil {
 		return err

@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/stepahead-io/stepahead/internal/hdfstest"
 	"github.com/stepahead-io/stepahead/store/hdfs/internal/fakedn"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { hdfstest.Main(m) }
 
 // start starts a fake DataNode that ends with the test.
 func start(t testing.TB, o fakedn.Options) *fakedn.Node {
