@@ -43,7 +43,7 @@ var reserved = []struct {
 	{"transform/audio", []string{"cmd/stepahead-worker-av"}, "only worker programs link media libraries: a decoder crash never reaches a daemon"},
 	{"store/address", []string{"cmd", "pybind"}, "only programs and the binding choose a concrete store"},
 	{"store/dir", []string{"cmd", "pybind", "store/address"}, "only programs and the binding choose a concrete store"},
-	{"store/hdfs", []string{"cmd", "pybind", "store/address"}, "only programs and the binding choose a concrete store"},
+	{"store/hdfs", []string{"cmd", "pybind", "store/address", "benchmarks"}, "only programs and the binding choose a concrete store"},
 	{"store/s3", []string{"cmd", "pybind"}, "only programs and the binding choose a concrete store"},
 	{"binfmt/pack", []string{"cmd"}, "training jobs read datasets; only the command writes them"},
 	{"binfmt/foreign", []string{"cmd"}, "training jobs read datasets; only the command indexes them"},
