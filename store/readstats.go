@@ -22,6 +22,8 @@ type ReadStats struct {
 	Remote   int64 `json:"remote_bytes"`
 	// Calls counts calls of the service that knows files and locations (HDFS: the NameNode), by method.
 	Calls map[string]int64 `json:"calls,omitempty"`
+	// CallRetries counts those of them that were tried once more, by cause, such as "standby" or "unreachable".
+	CallRetries map[string]int64 `json:"call_retries,omitempty"`
 }
 
 // ReadCounter is implemented by stores that count what reads cost.

@@ -14,6 +14,7 @@ var (
 	descHedgeBytes  = prometheus.NewDesc("stepahead_agent_store_hedge_bytes_total", "Bytes that came twice.", nil, nil)
 	descReplicas    = prometheus.NewDesc("stepahead_agent_store_replica_bytes_total", "Bytes read, by where the replica was.", []string{"place"}, nil)
 	descCalls       = prometheus.NewDesc("stepahead_agent_store_calls_total", "Calls of the service that knows files and locations, by method.", []string{"method"}, nil)
+	descCallRetries = prometheus.NewDesc("stepahead_agent_store_call_retries_total", "Calls of that service tried once more, by cause.", []string{"cause"}, nil)
 )
 
 // readMetrics exports what reading cost, as the store counts it.
@@ -21,7 +22,7 @@ type readMetrics struct{ store store.ReadCounter }
 
 // Describe implements prometheus.Collector.
 func (readMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descReadBytes, descConnections, descRetries, descHedges, descHedgeBytes, descReplicas, descCalls} {
+	for _, d := range []*prometheus.Desc{descReadBytes, descConnections, descRetries, descHedges, descHedgeBytes, descReplicas, descCalls, descCallRetries} {
 		ch <- d
 	}
 }
@@ -47,5 +48,8 @@ func (m readMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	for method, n := range r.Calls {
 		put(descCalls, n, method)
+	}
+	for cause, n := range r.CallRetries {
+		put(descCallRetries, n, cause)
 	}
 }

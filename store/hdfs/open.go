@@ -107,5 +107,6 @@ func (s *Store) rpcStats(r *store.ReadStats) {
 	p := s.pool.Stats()
 	r.Wire, r.Connections, r.Reused = p.Wire, p.Opened, p.Reused
 	r.Retries["stale"] = p.Stale
-	r.Calls = s.nn.Stats().Calls
+	calls := s.nn.Stats()
+	r.Calls, r.CallRetries = calls.Calls, calls.Retries
 }
