@@ -211,9 +211,7 @@ func (s *Store) takeIn(l *layout, located *hproto.LocatedBlocks) error {
 	blocks := make([]*block, 0, len(located.GetBlocks()))
 	for _, lb := range located.GetBlocks() {
 		b := s.nodes.blockOf(lb)
-		if b.token != nil {
-			s.tokens.Store(true)
-		}
+		s.learnFrom(b)
 		if b.off < 0 || b.len < 0 || b.off > l.size {
 			return fmt.Errorf("%w: the NameNode describes block %s as [%d, %d+%d) of a file of %d bytes", store.ErrUnavailable, b.id, b.off, b.off, b.len, l.size)
 		}
@@ -228,6 +226,16 @@ func (s *Store) takeIn(l *layout, located *hproto.LocatedBlocks) error {
 		return l.changed(changed)
 	}
 	return nil
+}
+
+// learnFrom keeps what a block tells about the cluster.
+func (s *Store) learnFrom(b *block) {
+	if b.token != nil {
+		s.tokens.Store(true)
+	}
+	for _, p := range b.places {
+		s.reader.saw(p.node)
+	}
 }
 
 // isOpen tells whether a block is the one that is being written.

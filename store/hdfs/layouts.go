@@ -2,6 +2,8 @@ package hdfs
 
 import (
 	"container/list"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -78,12 +80,14 @@ func (k *layouts) grew(l *layout) {
 	k.shrink()
 }
 
-// forget drops what is known of paths, after they were changed.
+// forget drops what is known of paths and of what lies below them, after they were changed.
 func (k *layouts) forget(paths ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, path := range paths {
-		k.remove(path)
+	for known := range k.byPath {
+		if slices.ContainsFunc(paths, func(p string) bool { return known == p || strings.HasPrefix(known, p+"/") }) {
+			k.remove(known)
+		}
 	}
 }
 

@@ -66,6 +66,12 @@ func TestPrefetch(t *testing.T) {
 			if _, err := c.s.Open(t.Context(), "/d/missing"); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("a missing file: %v", err)
 			}
+			c.s.layouts.forget("/d")
+			if l, _ := c.s.layouts.get("/d/f03"); l != nil || c.s.layouts.blocks != 0 {
+				t.Error("a folder was forgotten, and not its files")
+			}
+			c.s.Prefetch(t.Context(), names[:3])
+			clear(c.calls)
 			time.Sleep(6 * time.Minute)
 			c.s.Open(t.Context(), names[0])
 			if c.called("getFileInfo") == 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -301,4 +302,39 @@ func TestRealErasureCoded(t *testing.T) {
 		t.Fatalf("without a node: %v", err)
 	}
 	some()
+}
+
+// 64 reads in flight need little memory beside the buffers that they fill.
+func TestRealMemory(t *testing.T) {
+	c := hdfstest.Shared(t)
+	root := c.Dir(t)
+	data := hdfstest.Bytes(13, 16*blockSize)
+	c.Put(root+"/f", data, 3, blockSize)
+	s := open(t, c, root, hdfs.Options{MaxNodeReads: 64})
+	f := storetest.Open(t, s, "/f")
+	var buffers [64][]byte
+	for i := range buffers {
+		buffers[i] = make([]byte, blockSize)
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var wg sync.WaitGroup
+	for i, buf := range buffers {
+		wg.Go(func() {
+			for round := range 4 {
+				off := int64((i+round)%16) * blockSize
+				if err := f.ReadRanges(t.Context(), []store.Range{{Off: off, Buf: buf}}); err != nil || !bytes.Equal(buf, data[off:off+blockSize]) {
+					t.Errorf("reader %d: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapSys+after.StackSys) - int64(before.HeapSys+before.StackSys); grown > 64<<20 {
+		t.Errorf("%d MiB more for 64 reads in flight, want at most 64", grown>>20)
+	} else {
+		t.Logf("%d MiB more for 64 reads in flight", grown>>20)
+	}
 }

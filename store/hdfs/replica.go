@@ -3,6 +3,7 @@ package hdfs
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 )
 
 // Distances of a replica from the reader, the nearest first.
@@ -18,13 +19,31 @@ type reader struct {
 	host string // host name or IP address; "" if not known
 	rack string // "" if not known
 	rank int
+	// beside is a DataNode on the reader's host, once one was seen: it tells the rack.
+	beside atomic.Pointer[node]
 }
 
-func (r reader) distance(n *node) int {
+// on tells whether a DataNode is on the reader's host.
+func (r *reader) on(n *node) bool {
+	return r.node != "" && n.id == r.node || r.host != "" && (n.host == r.host || n.ip == r.host)
+}
+
+// saw learns from a DataNode.
+func (r *reader) saw(n *node) {
+	if r.rack == "" && r.on(n) && r.beside.Load() != n {
+		r.beside.Store(n)
+	}
+}
+
+func (r *reader) distance(n *node) int {
+	rack := r.rack
+	if beside := r.beside.Load(); rack == "" && beside != nil {
+		rack = beside.rack
+	}
 	switch {
-	case r.node != "" && n.id == r.node, r.host != "" && (n.host == r.host || n.ip == r.host):
+	case r.on(n):
 		return sameNode
-	case r.rack != "" && n.rack == r.rack:
+	case rack != "" && n.rack == rack:
 		return sameRack
 	}
 	return remote
@@ -34,7 +53,7 @@ func (r reader) distance(n *node) int {
 // service before those that leave, then by distance. Of n places that are equal in all of this, rank r takes number
 // (r + h(block)) mod n, counted in an order that all readers share, so that any number of readers spreads evenly. When its
 // place fails, readers who shared it go on to different ones.
-func (r reader) order(b *block, badness func(place) int) []place {
+func (r *reader) order(b *block, badness func(place) int) []place {
 	type ranked struct {
 		place
 		class int

@@ -29,7 +29,7 @@ func TestRanksSpread(t *testing.T) {
 		var failed string
 		for r := range ranks {
 			b.places = rapid.Permutation(b.places).Draw(t, "order")
-			order := reader{rank: r}.order(b, allFine)
+			order := (&reader{rank: r}).order(b, allFine)
 			if len(order) != n {
 				t.Fatalf("%d of %d places", len(order), n)
 			}
@@ -62,7 +62,7 @@ func even(t *rapid.T, what string, counts map[string]int, readers, nodes int) {
 func TestBlocksSpread(t *testing.T) {
 	counts := map[string]int{}
 	for i := range 9000 {
-		counts[reader{}.order(&block{id: blockID{id: 1073741825 + int64(i)}, places: cluster(9)}, allFine)[0].node.id]++
+		counts[new(reader).order(&block{id: blockID{id: 1073741825 + int64(i)}, places: cluster(9)}, allFine)[0].node.id]++
 	}
 	for id, n := range counts {
 		if n < 850 || n > 1150 {
@@ -86,14 +86,14 @@ func TestOrderOfPlaces(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		r    reader
+		r    *reader
 		want string
 	}{
-		{"own node", reader{node: "uuid-03", rack: "/r0"}, "[uuid-03 uuid-00 uuid-01 uuid-02 uuid-04 uuid-05]"},
-		{"own host", reader{host: "dn3", rack: "/r0"}, "[uuid-03 uuid-00 uuid-01 uuid-02 uuid-04 uuid-05]"},
-		{"own address", reader{host: "10.0.0.3", rack: "/r0"}, "[uuid-03 uuid-00 uuid-01 uuid-02 uuid-04 uuid-05]"},
-		{"own node bad", reader{node: "uuid-04", rack: "/r0"}, ""},
-		{"own node leaves", reader{node: "uuid-02"}, ""},
+		{"own node", &reader{node: "uuid-03", rack: "/r0"}, "[uuid-03 uuid-00 uuid-01 uuid-02 uuid-04 uuid-05]"},
+		{"own host", &reader{host: "dn3", rack: "/r0"}, "[uuid-03 uuid-00 uuid-01 uuid-02 uuid-04 uuid-05]"},
+		{"own address", &reader{host: "10.0.0.3", rack: "/r0"}, "[uuid-03 uuid-00 uuid-01 uuid-02 uuid-04 uuid-05]"},
+		{"own node bad", &reader{node: "uuid-04", rack: "/r0"}, ""},
+		{"own node leaves", &reader{node: "uuid-02"}, ""},
 	} {
 		var got []string
 		for _, p := range c.r.order(&block{places: places}, bad) {
@@ -104,6 +104,23 @@ func TestOrderOfPlaces(t *testing.T) {
 		}
 		if i := slices.Index(got, c.r.node); c.want == "" && i < 3 {
 			t.Errorf("%s: it comes at place %d of %v", c.name, i, got)
+		}
+	}
+}
+
+// Who runs beside a DataNode is on its rack.
+func TestRackOfTheReader(t *testing.T) {
+	places := cluster(6)
+	r := &reader{host: "dn1"}
+	if got := r.distance(places[4].node); got != remote {
+		t.Errorf("%d before the rack is known", got)
+	}
+	for _, p := range places {
+		r.saw(p.node)
+	}
+	for i, want := range []int{remote, sameNode, remote, remote, sameRack, remote} {
+		if got := r.distance(places[i].node); got != want {
+			t.Errorf("node %d: %d, want %d", i, got, want)
 		}
 	}
 }

@@ -42,7 +42,8 @@ type Options struct {
 	// Node is the UUID of the DataNode beside which the reader runs; its own replicas are read first. Default: none.
 	Node string
 	// Host is the reader's host name or IP address, Rack its rack as the NameNode calls it, such as "/default-rack". A
-	// replica on the same host is read first, then one on the same rack. Default: not known, all are equal.
+	// replica on the same host is read first, then one on the same rack. Default: not known, all are equal; the rack of a DataNode
+	// on the same host is taken.
 	Host, Rack string
 	// Parallel is how many requests one call has in flight at a time. Default 16.
 	Parallel int
@@ -114,7 +115,7 @@ type part = datanode.Part
 type Store struct {
 	o       Options
 	cluster conf.Cluster
-	reader  reader
+	reader  *reader
 	names   nameNode
 	data    dataNodes
 	visible func(ctx context.Context, n *node, b *block) (int64, error) // nil: cannot be learned
@@ -139,7 +140,7 @@ var (
 )
 
 func newStore(o Options, cluster conf.Cluster, names nameNode, data dataNodes) *Store {
-	s := &Store{o: o, cluster: cluster, names: names, data: data, reader: reader{node: o.Node, host: o.Host, rack: o.Rack, rank: o.Rank}}
+	s := &Store{o: o, cluster: cluster, names: names, data: data, reader: &reader{node: o.Node, host: o.Host, rack: o.Rack, rank: o.Rank}}
 	s.nodes.byHost = o.Conf.Bool("dfs.client.use.datanode.hostname", false)
 	s.gates = gates{most: o.MaxReads, mostNode: o.MaxNodeReads}
 	return s
