@@ -31,7 +31,7 @@ type draft struct {
 }
 
 // cleaning bounds the calls that take back what failed, which must not end with the context of what failed.
-const cleaning = 30 * time.Second
+const cleaning = 10 * time.Second
 
 func randomName() string {
 	b := make([]byte, 16)
