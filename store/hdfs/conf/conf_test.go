@@ -64,6 +64,7 @@ func parseFiles(getenv func(string) string, files ...string) (*conf.Config, erro
 	return conf.Parse(getenv, sources...)
 }
 
+// The values are those that Hadoop 3.5.0's class Configuration gave for the same text.
 func TestOverridesAndFinal(t *testing.T) {
 	c := parse(t,
 		`<?xml version="1.0" encoding="UTF-8"?>
@@ -79,11 +80,12 @@ func TestOverridesAndFinal(t *testing.T) {
   <property><name>no.value</name></property>
   <property><value>no name</value></property>
   <configuration><property><name>nested</name><value>1</value></property></configuration>
-  <something><property><name>hidden</name><value>1</value></property></something>
+  <something><property><name>within</name><value>1</value></property></something>
+  <property><name>cdata</name><value><![CDATA[a<b]]></value></property>
 </configuration>`,
 		site("kept", "second", "attribute", "no", "later", "second", "later", "third", "fs.default.name", "hdfs://old:1"))
 	for key, want := range map[string]string{
-		"kept": "first", "attribute": "yes", "later": "third", "no.value": "-", "nested": "1", "hidden": "-", "fs.defaultFS": "hdfs://old:1",
+		"kept": "first", "attribute": "yes", "later": "third", "no.value": "-", "nested": "1", "within": "1", "cdata": "a<b", "fs.defaultFS": "hdfs://old:1",
 	} {
 		if got := c.String(key, "-"); got != want {
 			t.Errorf("%s = %q, want %q", key, got, want)
@@ -100,13 +102,14 @@ func TestOverridesAndFinal(t *testing.T) {
 	}
 }
 
+// These too, but for user.name and user.home, which are Java's there.
 func TestExpansion(t *testing.T) {
 	c := parse(t, site(
 		"a", "x${b}z", "b", "y", "env", "${env.HOSTPART}:9", "unset", "${env.NO}", "dash", "${env.NO-d}", "colon", "${env.NO:-${b}}",
-		"nested", "${in${b}}", "iny", "found", "unknown", "${nowhere}/${b}", "user", "${user.name} ${user.home}",
+		"nested", "${in${b}}", "iny", "found", "unknown", "${nowhere}/${b}", "before", "${b}/${nowhere}", "self", "x${self}${b}", "self2", "${b}${self2}", "user", "${user.name} ${user.home}",
 		"odd", "$ {b} ${} ${b $b }${b", "old", "${fs.default.name}", "fs.defaultFS", "hdfs://n"))
 	for key, want := range map[string]string{
-		"a": "xyz", "env": "h1:9", "unset": "${env.NO}", "dash": "d", "colon": "y", "nested": "found", "unknown": "${nowhere}/y",
+		"a": "xyz", "env": "h1:9", "unset": "${env.NO}", "dash": "d", "colon": "y", "nested": "found", "unknown": "${nowhere}/${b}", "before": "y/${nowhere}", "self": "x${self}${b}", "self2": "${b}${self2}",
 		"user": "ada /home/ada", "odd": "$ {b} ${} ${b $b }${b", "old": "hdfs://n",
 	} {
 		if got := c.String(key, "-"); got != want {

@@ -13,34 +13,36 @@ const maxSubstitutions = 20
 const maxValue = 1 << 20
 
 // expand replaces ${key}, ${env.NAME}, ${env.NAME-default} (not set) and ${env.NAME:-default} (not set or
-// empty), innermost first. A variable that nothing defines stays as it is written.
+// empty), innermost first. As in Hadoop, the first variable that nothing defines stays as it is written, with all
+// behind it, and a value that refers to itself stays whole.
 func (c *Config) expand(value string) (string, error) {
-	done := 0 // what lies before it holds no variable that can be replaced
+	expanded := value
 	for n := 0; ; n++ {
-		start, end := innermost(value, done)
+		start, end := innermost(expanded)
 		if start < 0 {
-			return value, nil
+			return expanded, nil
 		}
 		if n == maxSubstitutions {
 			return "", fmt.Errorf("more than %d variables, or a circle, in %.60q", maxSubstitutions, value)
 		}
-		text, ok := c.variable(value[start+2 : end])
+		text, ok := c.variable(expanded[start+2 : end])
 		if !ok {
-			done, n = end+1, n-1
-			continue
+			return expanded, nil
 		}
-		if len(value)+len(text) > maxValue {
+		if strings.Contains(text, expanded[start:end+1]) {
+			return value, nil
+		}
+		if len(expanded)+len(text) > maxValue {
 			return "", fmt.Errorf("more than %d bytes once the variables of %.60q are replaced", maxValue, value)
 		}
-		value = value[:start] + text + value[end+1:]
-		done = min(done, start)
+		expanded = expanded[:start] + text + expanded[end+1:]
 	}
 }
 
-// innermost finds the first ${name} at or after from whose name holds no other one.
-func innermost(s string, from int) (start, end int) {
+// innermost finds the first ${name} whose name holds no other one.
+func innermost(s string) (start, end int) {
 	start = -1
-	for i := from; i < len(s); i++ {
+	for i := 0; i < len(s); i++ {
 		switch {
 		case s[i] == '$' && i+1 < len(s) && s[i+1] == '{':
 			start = i

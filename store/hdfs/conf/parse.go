@@ -116,17 +116,15 @@ func (d *document) element(t xml.StartElement) error {
 	}
 	d.root = true
 	switch name {
-	case "configuration":
-		if d.depth++; d.depth > maxDepth {
-			return fmt.Errorf("more than %d elements in each other", maxDepth)
-		}
-		return nil
 	case "property":
 		return d.property(t)
 	case "include":
 		return d.include(t)
 	}
-	return d.xml.Skip()
+	if d.depth++; d.depth > maxDepth { // any other element is looked through, as Hadoop does
+		return fmt.Errorf("more than %d elements in each other", maxDepth)
+	}
+	return nil
 }
 
 func (d *document) property(t xml.StartElement) error {
