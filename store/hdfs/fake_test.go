@@ -218,8 +218,8 @@ func (f *fake) ReportBadBlocks(ctx context.Context, blocks []*hproto.LocatedBloc
 
 // Read is a DataNode's. Bytes that cannot be right are written behind what is reported as read, as a real one may.
 func (f *fake) Read(ctx context.Context, at datanode.Node, b datanode.Block, parts []datanode.Part) (int64, error) {
-	node := slices.IndexFunc(f.nodes, func(d *hproto.DatanodeInfo) bool { return d.GetId().GetDatanodeUuid() == at.UUID })
 	f.mu.Lock()
+	node := slices.IndexFunc(f.nodes, func(d *hproto.DatanodeInfo) bool { return d.GetId().GetDatanodeUuid() == at.UUID })
 	key := [2]int64{int64(b.GetBlockId()), int64(node)}
 	data := f.content(key[0], b.GetGenerationStamp(), node)
 	down, slow, broken, wrong := f.down[node], f.slow[node], f.broken[node], f.wrong[key]

@@ -29,9 +29,7 @@ func (s *Store) reportCorrupt(ctx context.Context, b *block, bad []place) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportWithin)
 	defer cancel()
-	if s.names.ReportBadBlocks(ctx, []*hproto.LocatedBlock{badBlock(b, news)}) == nil {
-		s.stats.reported.Add(int64(len(news)))
-	}
+	_ = s.names.ReportBadBlocks(ctx, []*hproto.LocatedBlock{badBlock(b, news)})
 }
 
 // reports remembers what was reported. It is safe for concurrent use.

@@ -13,7 +13,6 @@ type stats struct {
 	hedgesWon, hedgesLost atomic.Int64
 	hedgeBytes            atomic.Int64
 	bytes                 [remote + 1]atomic.Int64 // by distance
-	reported              atomic.Int64             // replicas
 }
 
 func (s *stats) retried(c cause) { s.retries[c].Add(1) }
