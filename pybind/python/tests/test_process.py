@@ -136,7 +136,9 @@ def test_ctrl_c_ends_a_wait(slow_dataset: Callable[[float], pathlib.Path], laten
         except KeyboardInterrupt:
             print("interrupted", flush=True)
         """
-    program = "import stepahead\nfrom stepahead import transforms as T\n" + textwrap.dedent(code)
+    # A job that a shell started in the background ignores SIGINT, and so would what it starts.
+    head = "import signal, stepahead\nfrom stepahead import transforms as T\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    program = head + textwrap.dedent(code)
     command = [sys.executable, "-c", program, str(slow_dataset(latency))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "waiting\n"
