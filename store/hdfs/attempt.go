@@ -62,14 +62,14 @@ func (a *attempt) run(ctx context.Context) (n int64, from place, err error) {
 	if a.s.bad.badness(a.b.id, a.at.node, start) > a.badness {
 		return 0, a.at, errTurnedBad
 	}
+	deadline, ok := ctx.Deadline()
+	limit := patienceFor(span, deadline.Sub(start), ok)
 	if !a.patient {
-		deadline, ok := ctx.Deadline()
-		limit := patienceFor(span, deadline.Sub(start), ok)
 		defer time.AfterFunc(limit, func() { stop(errSlow) }).Stop()
 	}
 	var second *second
 	if a.spare != nil && span <= maxHedge && !a.s.o.NoHedge {
-		second = a.hedge(ctx, span, stop)
+		second = a.hedge(ctx, span, limit, stop)
 	}
 	n, err = a.s.readFrom(own, a.b, a.at, a.parts)
 	a.s.hedges.observe(span, now().Sub(start))
@@ -96,9 +96,10 @@ type second struct {
 	err   error
 }
 
-// hedge asks the spare place when the time for it has come. If it answers, it ends the first read.
-func (a *attempt) hedge(ctx context.Context, span int64, overtake context.CancelCauseFunc) *second {
-	ctx, stop := context.WithCancel(ctx)
+// hedge asks the spare place when the time for it has come, for no longer than limit in all. If it answers, it ends the first
+// read.
+func (a *attempt) hedge(ctx context.Context, span int64, limit time.Duration, overtake context.CancelCauseFunc) *second {
+	ctx, stop := context.WithTimeout(ctx, limit)
 	h := &second{stop: stop, done: make(chan struct{}), s: a.s, span: span}
 	h.timer = time.AfterFunc(a.s.hedges.delay(span), func() {
 		defer close(h.done)
@@ -114,6 +115,8 @@ func (a *attempt) hedge(ctx context.Context, span int64, overtake context.Cancel
 		_, h.err = a.s.readFrom(ctx, a.b, *a.spare, h.parts)
 		if h.err == nil {
 			overtake(errOvertaken)
+		} else if causeOf(h.err).blamesNode() {
+			a.s.bad.nodeFailed(a.spare.node, now())
 		}
 	})
 	return h

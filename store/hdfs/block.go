@@ -45,9 +45,8 @@ func (n *node) describe() *hproto.DatanodeInfo {
 // place is one replica of a block. Of a striped block group it is one unit.
 type place struct {
 	node    *node
-	storage string // DISK, SSD ...
-	sid     string // the storage's id
-	cached  bool
+	storage string        // DISK, SSD ...
+	sid     string        // the storage's id
 	unit    int           // striped only
 	token   *hproto.Token // striped only: the unit's
 }
@@ -137,7 +136,7 @@ func (t *nodeTable) blockOf(l *hproto.LocatedBlock) *block {
 		last = max(last, d.GetLastUpdate())
 	}
 	for i, d := range l.GetLocs() {
-		p := place{node: t.of(d, d.GetLastUpdate()+silentAfter < last), storage: at(storageNames(l), i), sid: at(l.GetStorageIds(), i), cached: at(l.GetIsCached(), i)}
+		p := place{node: t.of(d, d.GetLastUpdate()+silentAfter < last), storage: at(storageNames(l), i), sid: at(l.GetStorageIds(), i)}
 		if cells := l.GetBlockIndices(); i < len(cells) {
 			p.unit, p.token = int(cells[i]), at(l.GetBlockTokens(), i)
 		}

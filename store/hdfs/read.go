@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 )
 
 // blockRead is the reading of one request, from one replica after the other until all of it is there.
@@ -78,6 +79,9 @@ func (r *blockRead) round(ctx context.Context) error {
 		}
 		if over := ctx.Err(); over != nil {
 			return over
+		}
+		if errors.Is(err, datanode.ErrClosed) {
+			return fmt.Errorf("%w: the store is closed", fs.ErrClosed)
 		}
 		if errors.Is(err, errTurnedBad) {
 			continue

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 )
 
 const (
@@ -197,6 +199,15 @@ func TestFailover(t *testing.T) {
 		}
 		if d, _ := ctx.Deadline(); time.Now().After(d) {
 			t.Error("the deadline passed")
+		}
+	})
+	bubble(t, "the store is closed", func(t *testing.T) {
+		c := newScene(t, Options{})
+		f := c.open(t)
+		c.onRead = func(int, datanode.Block) error { return datanode.ErrClosed }
+		start := time.Now()
+		if _, err := readAll(t.Context(), f); !errors.Is(err, fs.ErrClosed) || time.Since(start) > 0 {
+			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 	})
 	bubble(t, "the context ends", func(t *testing.T) {

@@ -94,6 +94,23 @@ func TestSlowNodes(t *testing.T) {
 			t.Errorf("after %v: %+v", time.Since(start), st)
 		}
 	})
+	bubble(t, "the second node stands still, too", func(t *testing.T) {
+		c := newScene(t, Options{Parallel: 1})
+		f := c.open(t)
+		for range 100 {
+			c.wantAll(t, f)
+		}
+		b := c.file.blocks[0]
+		c.slow[b.on[0]], c.slow[b.on[1]] = time.Hour, time.Hour
+		start := time.Now()
+		buf := make([]byte, 1000)
+		if err := f.ReadRanges(t.Context(), []store.Range{{Buf: buf}}); err != nil || !bytes.Equal(buf, c.data[:1000]) {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
 	bubble(t, "a near deadline leaves time for another node", func(t *testing.T) {
 		c := newScene(t, Options{Parallel: 1})
 		f := c.open(t)

@@ -142,6 +142,7 @@ var (
 func newStore(o Options, cluster conf.Cluster, names nameNode, data dataNodes) *Store {
 	s := &Store{o: o, cluster: cluster, names: names, data: data, reader: &reader{node: o.Node, host: o.Host, rack: o.Rack, rank: o.Rank}}
 	s.nodes.byHost = o.Conf.Bool("dfs.client.use.datanode.hostname", false)
+	s.tokens.Store(o.Auth != nil) // a secure cluster has them
 	s.gates = gates{most: o.MaxReads, mostNode: o.MaxNodeReads}
 	return s
 }
