@@ -139,6 +139,7 @@ func options(ctx context.Context, s settings, place *address.Place, pool *worker
 		CPUHigh: s.high, CPULow: s.low, Dwell: s.dwell, TTL: s.ttl, Sample: min(s.sample, max(s.dwell, 10*time.Millisecond)),
 		Metrics: registry, Log: log, Registry: hints.DefaultRegistry,
 	}
+	o.Access, _ = place.Store.(agent.Access) // none where the store knows no users
 	done := func() {}
 	var err error
 	if o.Keys, err = keyring(s.key, log); err != nil {

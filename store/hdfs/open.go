@@ -60,7 +60,7 @@ func open(url string, o Options) (*Store, string, error) {
 		Stall: max(o.Conf.Duration("dfs.client.socket-timeout", 0, time.Millisecond), 0),
 	})
 	s := newStore(o, cluster, nn, pool)
-	s.nn, s.pool, s.writes = nn, pool, openWriting(o, cluster, nn)
+	s.nn, s.pool, s.writes, s.others = nn, pool, openWriting(o, cluster, nn), newOthers(calls)
 	s.visible = func(ctx context.Context, n *node, b *block) (int64, error) {
 		return namenode.VisibleLength(ctx, dataNodeCalls(calls, o.Conf, n), b.ext)
 	}
@@ -96,7 +96,7 @@ func (s *Store) Close() error {
 	if s.nn == nil {
 		return nil
 	}
-	return errors.Join(s.nn.Close(), s.pool.Close())
+	return errors.Join(s.others.close(), s.nn.Close(), s.pool.Close())
 }
 
 // rpcStats adds what calls and connections cost.

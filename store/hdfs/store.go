@@ -122,6 +122,7 @@ type Store struct {
 	nn      *namenode.Client                                            // names and data are these two; nil in tests without a cluster
 	pool    *datanode.Pool
 	writes  *writing // nil: read only
+	others  *others  // nil as nn is
 
 	nodes   nodeTable
 	layouts layouts

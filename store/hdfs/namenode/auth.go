@@ -65,6 +65,16 @@ func (a *auth) KerberosLogin() func() (*client.Client, error) {
 	return a.Kerberos.Client
 }
 
+// As returns who acts as user, with the same Kerberos credentials.
+func (a *auth) As(user string) (Authenticator, error) {
+	if a.Kerberos == nil {
+		return nil, fmt.Errorf("%w: acting as %.128q takes a keytab or a ticket cache: a token is of its owner alone", sasl.ErrAuth, user)
+	}
+	other := a.AuthOptions
+	other.User, other.Tokens = user, nil
+	return &auth{other}, nil
+}
+
 // Choose takes the first way of the offer for which there are credentials.
 func (a *auth) Choose(offer []*hproto.SaslAuth, nn conf.NameNode) (sasl.Mechanism, *hproto.SaslAuth, error) {
 	var why []string

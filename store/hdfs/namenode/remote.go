@@ -158,6 +158,7 @@ func means(is ...error) meaning { return meaning{is: is} }
 
 const (
 	noLinks = "symbolic links are not followed: give the path of what it points to"
+	noTrust = "the NameNode does not believe the ticket or token: compare the clocks of both hosts (Kerberos allows 5 minutes), and see its log for the reason"
 	noQuota = "free some of the folder's quota or ask for more"
 )
 
@@ -177,7 +178,7 @@ var meanings = map[string]meaning{
 	protocol + "SnapshotAccessControlException":   means(fs.ErrPermission),
 	security + "authorize.AuthorizationException": means(fs.ErrPermission),
 	security + "token.SecretManager$InvalidToken": {[]error{fs.ErrPermission, ErrCredentials}, "get a new token"},
-	saslException:                                                    means(fs.ErrPermission),
+	saslException:                                                    {[]error{fs.ErrPermission}, noTrust},
 	protocol + "QuotaExceededException":                              {[]error{syscall.EDQUOT}, noQuota},
 	protocol + "DSQuotaExceededException":                            {[]error{syscall.EDQUOT}, noQuota},
 	protocol + "NSQuotaExceededException":                            {[]error{syscall.EDQUOT}, noQuota},

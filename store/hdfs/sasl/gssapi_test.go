@@ -161,20 +161,18 @@ func TestWrapTokensChanged(t *testing.T) {
 func TestWrapTokensRotatedAndFilled(t *testing.T) {
 	for _, rrc := range []uint16{0, 1, 12, 28, 1000} {
 		for _, seal := range []bool{false, true} {
-			a, ticket := newAcceptor(t, 18)
-			out, in, err := newWrapSides(ticket.key, true, 0, 5)
+			_, ticket := newAcceptor(t, 18)
+			_, in, err := newWrapSides(ticket.key, true, 0, 5)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = out
-			a.out = &wrapSide{key: in.key, etype: in.etype, usage: in.usage, flags: in.flags, seq: in.seq}
-			token, err := a.out.wrap(nil, []byte("some text"), seal)
+			server := *in // makes what in reads
+			token, err := server.wrap(nil, []byte("some text"), seal)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if seal { // filled
-				header := a.out.header(a.out.flags|sealed, 3, 0)
-				binary.BigEndian.PutUint64(header[8:], 5)
+				header := in.header(in.flags|sealed, 3, 0)
 				_, body, err := in.etype.EncryptMessage(in.key.KeyValue, append([]byte("some textxyz"), header...), in.usage)
 				if err != nil {
 					t.Fatal(err)
@@ -299,7 +297,7 @@ func TestGSSAPIRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %q in it", name, err, c.want)
 		}
-		if _, _, again := g.Step(nil); name != "an impostor" && again == nil {
+		if _, _, again := g.Step(nil); again == nil {
 			t.Errorf("%s: goes on after an error", name)
 		}
 	}

@@ -107,6 +107,13 @@ func (c *Credentials) principal() string {
 	return c.kdc.Credentials.CName().PrincipalNameString() + "@" + c.kdc.Credentials.Domain()
 }
 
+// Until is when the ticket-granting ticket ends that is held now.
+func (c *Credentials) Until() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tgt.end
+}
+
 // Format prints the principal, and nothing that is secret.
 func (c *Credentials) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "Kerberos credentials of %s", c.Principal())

@@ -162,6 +162,9 @@ func FuzzRead(f *testing.F) {
 		for alias, token := range tokens {
 			size += len(alias) + len(token.Kind) + len(token.Service) + len(token.Identifier) + len(token.Password.Bytes())
 			_ = token.String()
+			if c, err := token.Claims(); err == nil && len(c.Owner)+len(c.Renewer)+len(c.RealUser) > len(token.Identifier) {
+				t.Fatalf("%+v from %d bytes", c, len(token.Identifier))
+			}
 		}
 		if size > len(data) {
 			t.Fatalf("%d bytes of tokens from %d bytes", size, len(data))
