@@ -105,7 +105,7 @@ func (f *bareFile) readBlock(ctx context.Context, b *hproto.LocatedBlock, off, n
 	if _, err := c.Write(request); err != nil {
 		return err
 	}
-	p := packets{src: c, buf: f.buf}
+	p := packets{src: c, buf: f.buf, whole: len(f.buf)}
 	return p.read()
 }
 
@@ -113,9 +113,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // packets are what a DataNode answers.
 type packets struct {
-	src  io.Reader
-	buf  []byte
-	r, w int
+	src   io.Reader
+	buf   []byte
+	r, w  int
+	whole int // up to here, whole packets of the usual size fit: then none has to be moved
 }
 
 // need makes the next n bytes lie in one piece.
@@ -128,7 +129,7 @@ func (p *packets) need(n int) ([]byte, error) {
 		p.r = 0
 	}
 	for p.w-p.r < n {
-		m, err := p.src.Read(p.buf[p.w:])
+		m, err := p.src.Read(p.buf[p.w:max(p.whole, p.r+n)])
 		if p.w += m; err != nil {
 			return nil, err
 		}
@@ -169,6 +170,9 @@ func (p *packets) packet(chunk int) (int, error) {
 	body, head := int(binary.BigEndian.Uint32(b))-4, int(binary.BigEndian.Uint16(b[4:]))
 	if body < 0 || head < 5 || 6+head+body > len(p.buf) {
 		return 0, errBare
+	}
+	if p.whole == len(p.buf) {
+		p.whole -= len(p.buf) % (6 + head + body)
 	}
 	if b, err = p.need(6 + head + body); err != nil {
 		return 0, err

@@ -7,6 +7,7 @@ import "bytes"
 const (
 	maxPieces   = 8
 	maxLegs     = 4
+	enough      = 256 << 10 // bytes of a flight; a packet may be larger
 	scratchSize = 64 << 10
 )
 
@@ -37,7 +38,7 @@ type leg struct {
 func (f *flight) plan(c course, l *landing, typical int, replica int64) {
 	f.n, f.size, f.got, f.used = 0, 0, 0, 0
 	f.pieces = f.memory[:0:maxPieces]
-	for f.n < maxLegs {
+	for f.n < maxLegs && f.size < enough {
 		p := c.expect(typical, replica)
 		if !f.add(p, c.size(p.data), l) {
 			return

@@ -10,7 +10,7 @@ import (
 
 // Options configure a Pool. The zero value is usable.
 type Options struct {
-	// Dial makes connections. Default: net.Dialer.
+	// Dial makes connections. What has a socket (syscall.Conn) is read through it, not by its method Read. Default: net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// ClientName is how DataNodes' logs call this client. Default "stepahead".
 	ClientName string
