@@ -142,9 +142,7 @@ func (p *pipe) patience(cause error) error {
 		return cause
 	}
 	if p.broke%patient == 0 && p.replicas > 1 {
-		if err := p.setReplicas(p.replicas - 1); err != nil {
-			return fmt.Errorf("%w; asking for a replica less: %w", cause, err)
-		}
+		_ = p.setReplicas(p.replicas - 1) // a cluster that wants more refuses it
 	}
 	return p.w.pause(p.ctx, min(time.Duration(p.broke-1)*100*time.Millisecond, time.Second))
 }

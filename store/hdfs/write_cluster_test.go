@@ -12,9 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/stepahead-io/stepahead/internal/hdfstest"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/conf"
+	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 	"github.com/stepahead-io/stepahead/store/storetest"
 )
 
@@ -268,6 +272,36 @@ func TestALivingWriterKeepsItsDraft(t *testing.T) {
 	}
 }
 
+// TestAnExpiredLeaseFreesADraft: nobody renews it, and after HDFS's minute the folder can be removed.
+func TestAnExpiredLeaseFreesADraft(t *testing.T) {
+	testdata.Soak(t)
+	c := hdfstest.Shared(t)
+	s, dir := writeOn(t, c)
+	left := path.Join(draftFolder(dir+"/d/f"), "left")
+	_, err := s.nn.Create(t.Context(), &hproto.CreateRequest{
+		Src: &left, ClientName: proto.String("dead"), CreateParent: proto.Bool(true), CreateFlag: proto.Uint32(uint32(hproto.CreateRequest_CREATE)),
+		Masked: &hproto.FsPermission{Perm: proto.Uint32(0o644)}, Replication: proto.Uint32(1), BlockSize: proto.Uint64(1 << 20),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); ; {
+		err := s.Remove(t.Context(), dir+"/d")
+		if err == nil {
+			if age := time.Since(start); age < oldDraft {
+				t.Fatalf("removed after %v, when its writer might have lived", age)
+			}
+			return
+		}
+		if !errors.Is(err, errAlive) || time.Since(start) > 2*oldDraft {
+			t.Fatal(err)
+		}
+		if err := wait(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestLiveNodes: what everybody is told, and what a superuser is told beside.
 func TestLiveNodes(t *testing.T) {
 	c := hdfstest.Shared(t)
@@ -327,4 +361,15 @@ func TestFailoverInMidWrite(t *testing.T) {
 	if !bytes.Equal(storetest.Get(t, s, dir+"/f"), data) {
 		t.Fatal("wrong bytes")
 	}
+}
+
+// TestFullDataNodes: no DataNode has room for a block, here because the block is as large as 100 TiB.
+func TestFullDataNodes(t *testing.T) {
+	c := hdfstest.Shared(t)
+	s, dir := writeOn(t, c, func(cfg *conf.Config) *conf.Config { return cfg.With("dfs.blocksize", "100t") })
+	err := writeFile(s, dir+"/f", random(1000, 1))
+	if !errors.Is(err, syscall.ENOSPC) || store.ClassOf(err) != store.Permanent {
+		t.Fatal(err)
+	}
+	wantListed(t, s, dir)
 }
