@@ -78,12 +78,12 @@ func TestAPRepOfJava(t *testing.T) {
 	if _, err := readAPRep(c.Reply, later); err == nil || !strings.Contains(err.Error(), "another request") {
 		t.Errorf("an answer to another request: %v", err)
 	}
-	for i := range len(c.Reply) * 8 {
+	for i := range c.Reply {
 		changed := bytes.Clone(c.Reply)
-		changed[i/8] ^= 1 << (i % 8)
+		changed[i] ^= 1 << (i % 8)
 		reply, err := guarded(func() (reply, error) { return readAPRep(changed, r) })
 		if err == nil && !bytes.Equal(reply.key.KeyValue, c.Context.Key) {
-			t.Errorf("bit %d changes the key without an error", i)
+			t.Errorf("a bit of byte %d changes the key without an error", i)
 		}
 	}
 }
@@ -139,13 +139,13 @@ func TestWrapTokensChanged(t *testing.T) {
 	try("the second message first", second, true)
 	try("the client's own message", c.Messages[0].Up, false)
 	for _, token := range [][]byte{first, second} {
-		for i := range len(token) * 8 {
-			if i/8 == 6 || i/8 == 7 {
+		for i := range token {
+			if i == 6 || i == 7 {
 				continue // the rotation is not protected; any is undone, and wrong bytes have a wrong sum
 			}
 			changed := bytes.Clone(token)
-			changed[i/8] ^= 1 << (i % 8)
-			try(fmt.Sprintf("bit %d", i), changed, false)
+			changed[i] ^= 1 << (i % 8)
+			try(fmt.Sprintf("a bit of byte %d", i), changed, false)
 		}
 		for n := range token {
 			try(fmt.Sprintf("%d bytes", n), token[:n], false)
