@@ -67,9 +67,13 @@ func (f Files) ListFiles(ctx context.Context, dir string, each func(base string,
 	return err
 }
 
-// ReadFile is the function of this name; a file that is replaced while it is read is read once more.
+// ReadFile is the function of this name; a file that is replaced while it is read is read once more. What
+// ExpectFiles learned of it is used once.
 func (f Files) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
 	data, err := ReadFile(ctx, f.Store, name, limit)
+	if p, ok := f.Store.(Prefetcher); ok {
+		p.Forget([]string{name})
+	}
 	if ClassOf(err) == IdentityChanged {
 		data, err = ReadFile(ctx, f.Store, name, limit)
 	}

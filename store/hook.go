@@ -160,6 +160,13 @@ func (h *hooked) Prefetch(ctx context.Context, names []string) error {
 	return nil
 }
 
+// Forget has no hook: it is no call of the store's service.
+func (h *hooked) Forget(names []string) {
+	if p, ok := h.inner.(Prefetcher); ok {
+		p.Forget(names)
+	}
+}
+
 // ReadStats are those of the inner store.
 func (h *hooked) ReadStats() ReadStats {
 	if c, ok := h.inner.(ReadCounter); ok {

@@ -8,6 +8,9 @@ type Prefetcher interface {
 	// after asks nobody but the nodes that hold them. What cannot be learned is left out: the calls that
 	// need it say why.
 	Prefetch(ctx context.Context, names []string) error
+	// Forget makes the calls that follow ask anew what Prefetch learned of files, for those who must see what
+	// others have written since.
+	Forget(names []string)
 }
 
 // FileRanges are ranges of one file for ReadMany, and what came of reading them.

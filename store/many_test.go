@@ -12,7 +12,7 @@ import (
 // ableStore is a store that can do in one call what others do in many, and counts.
 type ableStore struct {
 	store.Store
-	many, ahead int
+	many, ahead, forgot int
 }
 
 func (c *ableStore) ReadMany(ctx context.Context, files []store.FileRanges) error {
@@ -21,6 +21,8 @@ func (c *ableStore) ReadMany(ctx context.Context, files []store.FileRanges) erro
 }
 
 func (c *ableStore) Prefetch(context.Context, []string) error { c.ahead++; return nil }
+
+func (c *ableStore) Forget([]string) { c.forgot++ }
 
 func (c *ableStore) ReadStats() store.ReadStats { return store.ReadStats{Asked: 7} }
 
@@ -62,9 +64,16 @@ func TestDecoratorsPassOn(t *testing.T) {
 	var m store.Metrics
 	for _, s := range []store.Store{store.Measure(able, &m), store.Measure(newDir(t), &m)} {
 		must(t, s.(store.Prefetcher).Prefetch(t.Context(), []string{"/a"}))
+		s.(store.Prefetcher).Forget([]string{"/a"})
 	}
-	if able.ahead != 1 {
-		t.Errorf("prefetched %d times", able.ahead)
+	if able.ahead != 1 || able.forgot != 1 {
+		t.Errorf("prefetched %d times, forgot %d times", able.ahead, able.forgot)
+	}
+	storetest.Put(t, able, "/small", []byte("1"))
+	files := store.Files{Store: able}
+	files.ExpectFiles(t.Context(), []string{"/small"})
+	if data, err := files.ReadFile(t.Context(), "/small", 1); string(data) != "1" || err != nil || able.ahead != 2 || able.forgot != 2 {
+		t.Errorf("%q, %v; prefetched %d times, forgot %d times", data, err, able.ahead, able.forgot)
 	}
 	if got := store.Measure(able, &m).(store.ReadCounter).ReadStats(); got.Asked != 7 {
 		t.Errorf("counts %+v", got)

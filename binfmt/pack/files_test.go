@@ -60,6 +60,8 @@ func (r *elsewhere) Prefetch(_ context.Context, names []string) error {
 	return errors.New("must not matter")
 }
 
+func (r *elsewhere) Forget([]string) {}
+
 func (r *elsewhere) ReadMany(ctx context.Context, files []store.FileRanges) error {
 	r.mu.Lock()
 	if len(files) > 1 {

@@ -50,6 +50,13 @@ func (s *Store) Prefetch(ctx context.Context, names []string) error {
 	return nil
 }
 
+// Forget implements store.Prefetcher.
+func (s *Store) Forget(names []string) {
+	for _, name := range names {
+		s.layouts.forget(s.path(name))
+	}
+}
+
 // learnFolder learns the wanted files of a folder, which are sorted, from listings that start before the next of them. What
 // cannot be learned is left out.
 func (s *Store) learnFolder(ctx context.Context, dir string, wanted []string) error {
