@@ -11,6 +11,7 @@ import contextlib
 import pathlib
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -94,6 +95,8 @@ class Demo:
 
     def run_killed(self) -> Run:
         """Agents on; one is killed in mid-run, with its DataNode where it has one, and both are restarted later."""
+        # Beside the training: a DataNode takes seconds to start, and its agent reads from others until then.
+        restart = threading.Thread(target=self.storage.restart, args=(self.dead,))
         with self.agents() as agents:
 
             def on_step(step: int) -> None:
@@ -102,11 +105,12 @@ class Demo:
                     agents.kill(self.dead)
                     self.say(f"  step {step}: killed {self.storage.killed} of {self.dead} (kill -9)")
                 if step == RESTART_AT:
-                    self.storage.restart(self.dead)
                     agents.start(self.dead)
-                    self.say(f"  step {step}: restarted it")
+                    restart.start()
+                    self.say(f"  step {step}: restarted {self.storage.killed}")
 
             segment = self.train("run3", 2, "--steps", str(STEPS), agents=True, on_step=on_step)
+        restart.join()
         return Run("3 one agent killed", [segment], killed=(KILL_AT, RESTART_AT))
 
     def run_resumed(self) -> Run:
