@@ -63,6 +63,9 @@ func runLs(ctx context.Context, url string, f lsFlags, out io.Writer, progress *
 		return fmt.Errorf("ls: %w", err)
 	}
 	all := make([]listed, len(infos))
+	if f.locations {
+		expect(ctx, p.Store, infos)
+	}
 	for i, info := range infos {
 		all[i] = describe(p, info)
 		if f.locations && !info.Dir {
@@ -95,6 +98,21 @@ func (f lsFlags) print(out io.Writer, all []listed) error {
 		return fmt.Errorf("ls: %w", err)
 	}
 	return nil
+}
+
+// expect has the store learn where all files lie, in few calls where it can.
+func expect(ctx context.Context, st store.Store, infos []store.Info) {
+	p, ok := st.(store.Prefetcher)
+	if !ok {
+		return
+	}
+	var names []string
+	for _, i := range infos {
+		if !i.Dir {
+			names = append(names, i.Name)
+		}
+	}
+	_ = p.Prefetch(ctx, names) // asking for each says what is wrong
 }
 
 // list describes what a folder holds, or the one file.
