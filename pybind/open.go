@@ -145,7 +145,7 @@ func (o options) openIn(ctx context.Context, place *address.Place, plans map[str
 		}
 	}
 	lo := loader.Options{
-		Store: place.Store, Dir: place.Name, URL: o.URL, CacheDir: o.CacheDir,
+		Store: place.Store, Dir: place.Name, URL: o.address(place), CacheDir: o.CacheDir,
 		Seed: o.Seed, GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last,
 		Rank: o.Rank, World: o.World, Epochs: o.Epochs,
 		Plans: plans, Fields: o.Fields, Layout: o.Layout, OnBad: o.OnBad,
@@ -158,6 +158,15 @@ func (o options) openIn(ctx context.Context, place *address.Place, plans map[str
 		return nil, &optionError{err}
 	}
 	return loader.Open(ctx, lo)
+}
+
+// address is where agents find the dataset. What this process calls the default cluster is named: theirs may be
+// another one.
+func (o options) address(place *address.Place) string {
+	if place.Remote {
+		return place.URL(place.Name)
+	}
+	return o.URL
 }
 
 // seconds refuses what time.Duration cannot hold.

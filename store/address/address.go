@@ -87,7 +87,11 @@ func schemeOf(url string) (string, error) {
 	}
 	for _, s := range []string{"file", "dir", "hdfs"} {
 		if rest, ok := strings.CutPrefix(url, s+":/"); ok {
-			return "", fmt.Errorf("%w: %q: write %s:///%s", store.ErrName, url, s, rest)
+			hint := "" // a Path of Python joins the slashes
+			if s == "hdfs" {
+				hint = ", or hdfs://cluster/path as text"
+			}
+			return "", fmt.Errorf("%w: %q: write %s:///%s%s", store.ErrName, url, s, rest, hint)
 		}
 	}
 	return "", nil

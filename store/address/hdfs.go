@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/user"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,15 +40,30 @@ func openHDFS(ctx context.Context, url string, o Options) (*Place, error) {
 	if o.Node == "" {
 		return &Place{Store: st, Name: name, Remote: true, kind: lake{st, cfg}}, nil
 	}
-	node, err := st.FindNode(ctx, o.Node)
+	node, err := findNode(ctx, st, o.Node)
 	if err = errors.Join(err, st.Close()); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", url, ErrNode, err)
+		return nil, fmt.Errorf("%s: %w", url, err)
 	}
 	ho.Node, ho.Rack = node.Node, node.Rack
 	if st, name, err = hdfs.Open(url, ho); err != nil {
 		return nil, err
 	}
 	return &Place{Store: st, Name: name, Node: node.Node, Remote: true, kind: lake{st, cfg}}, nil
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// findNode finds a DataNode by what its administrator calls it. Where the NameNode does not tell who its DataNodes are, a
+// UUID is believed: then only the node's rack is not known.
+func findNode(ctx context.Context, st *hdfs.Store, text string) (store.Replica, error) {
+	node, err := st.FindNode(ctx, text)
+	switch {
+	case errors.Is(err, fs.ErrPermission) && uuid.MatchString(text):
+		return store.Replica{Node: text}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return node, fmt.Errorf("%w: %w", ErrNode, err)
+	}
+	return node, err
 }
 
 // clusterOf is the cluster that an address names. A name that is neither a nameservice of the configuration nor a host is

@@ -23,7 +23,11 @@ func authenticator(ctx context.Context, cluster conf.Cluster, cfg *conf.Config, 
 	if err != nil {
 		return nil, fmt.Errorf("hadoop.rpc.protection (%s): %w", cfg.Source("hadoop.rpc.protection"), err)
 	}
-	a := namenode.AuthOptions{Cluster: cluster, Protection: protection, Fallback: cfg.Bool("ipc.client.fallback-to-simple-auth-allowed", false)}
+	a := namenode.AuthOptions{
+		Cluster: cluster, Protection: protection,
+		// Launchers name a file of tokens on clusters without security too, and then nothing is proven to anybody.
+		Fallback: !secure || cfg.Bool("ipc.client.fallback-to-simple-auth-allowed", false),
+	}
 	if file != "" {
 		if _, err := token.Load(file); err != nil {
 			return nil, fmt.Errorf("HADOOP_TOKEN_FILE_LOCATION: %w", err)

@@ -351,7 +351,7 @@ def _dataset(dataset: Any) -> str:
 
 def _absolute(dataset: str) -> str:
     """Agents open the dataset too, from a folder of their own: a relative path becomes absolute."""
-    return dataset if "://" in dataset else os.path.abspath(dataset)
+    return dataset if "://" in dataset or dataset.startswith("hdfs:") else os.path.abspath(dataset)
 
 
 def _bundled_worker() -> str | None:
