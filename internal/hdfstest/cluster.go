@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,8 +23,11 @@ import (
 	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
-// commandTime bounds each command; on a busy machine the slow ones (a NameNode's restart) take some ten seconds.
-const commandTime = 2 * time.Minute
+// Bounds of what takes seconds on an idle machine: a start with all that is prepared for it, and a command.
+const (
+	prepareTime = 20 * time.Minute
+	commandTime = 3 * time.Minute
+)
 
 // A Cluster is a cluster as one test sees it: what fails ends the test.
 type Cluster struct {
@@ -35,9 +39,13 @@ type Cluster struct {
 // downloaded.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
-	server, err := Launch(ctx, o)
+	if o.DiskBytes > 0 && os.Geteuid() != 0 {
+		testdata.Missing(t, "root, for disks of a given size")
+	}
+	server, err := launch(o)
+	if o.DiskBytes > 0 && errors.Is(err, syscall.EPERM) {
+		testdata.Missing(t, "the right to mount file systems: %v", err)
+	}
 	check(t, err)
 	c := &Cluster{server, t}
 	t.Cleanup(func() {
@@ -47,6 +55,13 @@ func Start(t testing.TB, o Options) *Cluster {
 		}
 	})
 	return c
+}
+
+// launch is Launch within a time that a download on a busy machine may take.
+func launch(o Options) (*Server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), prepareTime)
+	defer cancel()
+	return Launch(ctx, o)
 }
 
 func check(t testing.TB, err error) {
@@ -77,9 +92,7 @@ var shared struct {
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	shared.start.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-		defer cancel()
-		shared.server, shared.err = Launch(ctx, Options{})
+		shared.server, shared.err = launch(Options{})
 	})
 	check(t, shared.err)
 	c := &Cluster{shared.server, t}
@@ -89,7 +102,14 @@ func Shared(t testing.TB) *Cluster {
 
 // Main runs the tests of a package, ends their shared cluster and fails if goroutines are left. It does not return.
 func Main(m *testing.M, options ...goleak.Option) {
-	goleak.VerifyTestMain(tests{m}, options...)
+	goleak.VerifyTestMain(tests{m}, append(options, ignoreProxies...)...)
+}
+
+// ignoreProxies: of a connection that ends with bytes on their way through a proxy, toxiproxy leaves goroutines behind.
+var ignoreProxies = []goleak.Option{
+	goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run"),
+	goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"),
+	goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).write"),
 }
 
 type tests struct{ m *testing.M }

@@ -100,9 +100,3 @@ func (c *Cluster) Decommission(dns ...int) {
 	}
 	c.do("decommission", args{"dns": dns}, nil)
 }
-
-// ForgetKeys makes a DataNode forget the keys of block tokens and of encrypted transfers, as if they had been rolled.
-func (c *Cluster) ForgetKeys(dn int) {
-	c.t.Helper()
-	c.do("forgetKeys", args{"dn": dn}, nil)
-}

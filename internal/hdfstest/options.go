@@ -26,6 +26,9 @@ type Options struct {
 	Storages int
 	// OneJVMEach gives each DataNode a process of its own, for signals and for CPU time: three times the memory and CPU.
 	OneJVMEach bool
+	// DiskBytes, when not 0, is the size of each DataNode's disk. It needs OneJVMEach, and root for a file system of its
+	// own, which ends with the cluster and which the cluster alone sees: Corrupt does not reach it.
+	DiskBytes int64
 	// Kerberos, when not empty, makes the cluster secure; it is the protection of RPC and of data transfer:
 	// "authentication", "integrity" or "privacy".
 	Kerberos string
@@ -79,13 +82,15 @@ type spec struct {
 	TicketSeconds int               `json:"ticketSeconds"`
 	Encrypt       bool              `json:"encrypt"`
 	Java          []string          `json:"java"`
+	DiskBytes     int64             `json:"diskBytes"`
 	Site          map[string]string `json:"site"`
 }
 
 func (o Options) spec(dir string, java []string) spec {
 	s := spec{
 		Dir: dir, DataNodes: o.DataNodes, NameNodes: o.NameNodes, Storages: o.Storages, Racks: o.Racks, Hosts: o.Hosts,
-		Kerberos: o.Kerberos, TicketSeconds: o.TicketSeconds, Encrypt: o.Encrypt, Java: []string{}, Site: map[string]string{},
+		Kerberos: o.Kerberos, TicketSeconds: o.TicketSeconds, Encrypt: o.Encrypt, Java: []string{},
+		DiskBytes: o.DiskBytes, Site: map[string]string{},
 	}
 	if o.OneJVMEach {
 		s.Java = java

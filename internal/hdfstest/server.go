@@ -2,7 +2,6 @@ package hdfstest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,9 @@ import (
 	"time"
 )
 
+// startTime bounds a start, which takes three seconds of processor time, or ten with a process for each DataNode.
+const startTime = 8 * time.Minute
+
 // A Server is a running cluster. Close ends it, and so does the end of this process, however it ends. Safe for
 // concurrent use.
 type Server struct {
@@ -22,6 +24,7 @@ type Server struct {
 	cmd     *exec.Cmd
 	stdin   io.Closer
 	wire    *wire
+	endTime time.Duration // how long the JVM may take to end
 	close   sync.Once
 	closed  error
 
@@ -73,12 +76,14 @@ func Launch(ctx context.Context, o Options) (*Server, error) {
 }
 
 func (t *Toolchain) launch(ctx context.Context, o Options, flags ...string) (*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
 	o = o.withDefaults()
 	dir, err := os.MkdirTemp("", "stepahead-hdfs-")
 	if err != nil {
 		return nil, fmt.Errorf("hdfstest.Launch: %w", err)
 	}
-	s := &Server{options: o, dir: dir}
+	s := &Server{options: o, dir: dir, endTime: time.Minute}
 	if err := s.start(ctx, t, append(flags, o.JVM...)); err != nil {
 		log := s.Log()
 		s.Close()
@@ -98,6 +103,9 @@ func (s *Server) start(ctx context.Context, t *Toolchain, flags []string) error 
 	s.cmd.Stderr = log
 	s.cmd.Env = append(s.cmd.Environ(), "HADOOP_USER_NAME="+Superuser)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for this process
+	if s.options.DiskBytes > 0 {
+		s.cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS // what it mounts ends with it
+	}
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -110,12 +118,8 @@ func (s *Server) start(ctx context.Context, t *Toolchain, flags []string) error 
 		return err
 	}
 	s.stdin, s.wire = in, newWire(out, in)
-	ready := s.wire.expect(0)
-	first, err := json.Marshal(s.options.spec(s.dir, t.Command("256m", s.options.JVM...)))
-	if err != nil {
-		return err
-	}
-	if _, err := in.Write(append(first, '\n')); err != nil {
+	_, ready := s.wire.expect()
+	if err := s.wire.send(s.options.spec(s.dir, t.Command("256m", s.options.JVM...))); err != nil {
 		return err
 	}
 	if err := s.wire.wait(ctx, "start", ready, &s.desc); err != nil {
@@ -156,7 +160,7 @@ func (s *Server) end() error {
 	s.stdin.Close()
 	select {
 	case <-s.wire.done:
-	case <-time.After(time.Minute):
+	case <-time.After(s.endTime):
 		syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
 		<-s.wire.done
 	}

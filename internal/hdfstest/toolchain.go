@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 //go:embed java
@@ -32,37 +33,58 @@ type Toolchain struct {
 // our classes and writes the archive, into a folder in the user's cache; processes that need it at the same time wait
 // for the one that works. Later it takes no time.
 func Prepare(ctx context.Context) (*Toolchain, error) {
-	for _, program := range []string{"java", "javac", "jar", "mvn"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("hdfstest.Prepare: %w: %v: `make setup` installs it", ErrNoJava, err)
-		}
+	t, err := prepare(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("hdfstest.Prepare: %w", err)
 	}
+	return t, nil
+}
+
+func prepare(ctx context.Context) (*Toolchain, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return nil, fmt.Errorf("hdfstest.Prepare: %w", err)
+		return nil, err
 	}
-	root := filepath.Join(cache, "stepahead", "hdfstest")
-	unlock, err := lock(root)
+	if err := need("java"); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(cache, "stepahead", "hdfstest", digest("java"))
+	if t := load(dir); t != nil {
+		return t, nil
+	}
+	if err := need("javac", "jar", "mvn"); err != nil {
+		return nil, err
+	}
+	unlock, err := lock(dir)
 	if err != nil {
-		return nil, fmt.Errorf("hdfstest.Prepare: %w", err)
+		return nil, err
 	}
 	defer unlock()
-	dir := filepath.Join(root, digest())
 	if t := load(dir); t != nil {
 		return t, nil
 	}
 	if err := build(ctx, dir); err != nil {
-		return nil, fmt.Errorf("hdfstest.Prepare: %w", err)
+		return nil, err
 	}
 	return load(dir), nil
 }
 
-// lock waits until no other process prepares.
-func lock(root string) (func(), error) {
-	if err := os.MkdirAll(root, 0o755); err != nil {
+// need finds programs.
+func need(programs ...string) error {
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%w: %v: `make hdfs-jars` installs it", ErrNoJava, err)
+		}
+	}
+	return nil
+}
+
+// lock waits until no other process builds dir.
+func lock(dir string) (func(), error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(filepath.Join(root, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +95,10 @@ func lock(root string) (func(), error) {
 	return func() { file.Close() }, nil
 }
 
-// digest names what was compiled.
-func digest() string {
+// digest names the content of a file of ours, or of a folder.
+func digest(root string) string {
 	h := sha256.New()
-	fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
+	fs.WalkDir(source, root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			data, _ := source.ReadFile(path)
 			fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
@@ -88,24 +110,46 @@ func digest() string {
 
 // load returns what dir holds if it is complete and all its jars are still there.
 func load(dir string) *Toolchain {
-	jars, err := os.ReadFile(filepath.Join(dir, "complete"))
-	if err != nil {
+	jars := readJars(filepath.Join(dir, "complete"))
+	if jars == "" {
 		return nil
 	}
-	path := filepath.Join(dir, "hdfstest.jar") + ":" + strings.TrimSpace(string(jars))
-	for jar := range strings.SplitSeq(path, ":") {
+	return &Toolchain{classPath: filepath.Join(dir, "hdfstest.jar") + ":" + jars, dir: dir}
+}
+
+// readJars returns the class path that a file holds, or "" unless all of its jars are there.
+func readJars(name string) string {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return ""
+	}
+	jars := strings.TrimSpace(string(data))
+	for jar := range strings.SplitSeq(jars, ":") {
 		if _, err := os.Stat(jar); err != nil {
-			return nil
+			return ""
 		}
 	}
-	return &Toolchain{classPath: path, dir: dir}
+	return jars
+}
+
+// download returns the class path of all that pom.xml in dir names, after Maven has brought it.
+func download(ctx context.Context, dir string) (string, error) {
+	known := filepath.Join(filepath.Dir(dir), digest("java/pom.xml")+".jars")
+	if jars := readJars(known); jars != "" {
+		return jars, nil
+	}
+	list := filepath.Join(dir, "jars")
+	if err := run(ctx, dir, "mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile="+list); err != nil {
+		return "", fmt.Errorf("%w: Maven: %v", ErrNoJava, err)
+	}
+	if err := os.Rename(list, known); err != nil {
+		return "", err
+	}
+	return readJars(known), nil
 }
 
 func build(ctx context.Context, dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	files, err := fs.Sub(source, "java")
@@ -115,29 +159,35 @@ func build(ctx context.Context, dir string) error {
 	if err := os.CopyFS(dir, files); err != nil {
 		return err
 	}
-	if err := run(ctx, dir, "mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=jars"); err != nil {
-		return fmt.Errorf("%w: Maven: %v", ErrNoJava, err)
-	}
-	jars, err := os.ReadFile(filepath.Join(dir, "jars"))
+	jars, err := download(ctx, dir)
 	if err != nil {
 		return err
 	}
-	classes, err := filepath.Glob(filepath.Join(dir, "hdfstest", "*.java"))
-	if err != nil {
+	if err := compile(ctx, dir, jars); err != nil {
 		return err
 	}
-	compile := append([]string{"-nowarn", "-proc:none", "-cp", strings.TrimSpace(string(jars)), "-d", "classes"}, classes...)
-	if err := run(ctx, dir, "javac", compile...); err != nil {
-		return err
-	}
-	if err := run(ctx, dir, "jar", "cf", "hdfstest.jar", "-C", "classes", "."); err != nil {
-		return err
-	}
-	t := &Toolchain{classPath: filepath.Join(dir, "hdfstest.jar") + ":" + strings.TrimSpace(string(jars)), dir: dir}
+	t := &Toolchain{classPath: filepath.Join(dir, "hdfstest.jar") + ":" + jars, dir: dir}
 	if err := t.writeArchive(ctx); err != nil {
 		return err
 	}
-	return os.Rename(filepath.Join(dir, "jars"), filepath.Join(dir, "complete"))
+	done := filepath.Join(dir, "complete")
+	if err := os.WriteFile(done+".new", []byte(jars), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(done+".new", done)
+}
+
+// compile makes hdfstest.jar of our classes.
+func compile(ctx context.Context, dir, jars string) error {
+	sources, err := filepath.Glob(filepath.Join(dir, "hdfstest", "*.java"))
+	if err != nil {
+		return err
+	}
+	args := append([]string{"-nowarn", "-proc:none", "-cp", jars, "-d", "classes"}, sources...)
+	if err := run(ctx, dir, "javac", args...); err != nil {
+		return err
+	}
+	return run(ctx, dir, "jar", "cf", "hdfstest.jar", "-C", "classes", ".")
 }
 
 func run(ctx context.Context, dir, program string, args ...string) error {
@@ -163,6 +213,7 @@ func (t *Toolchain) writeArchive(ctx context.Context) error {
 		return err
 	}
 	defer server.Close()
+	server.endTime = 10 * time.Minute // writing the archive is its last work
 	local := filepath.Join(t.dir, "log4j.properties")
 	put := map[string]any{"path": "/warm", "local": local, "replication": 3, "blockSize": 1 << 20}
 	if err := server.Do(ctx, "put", put, nil); err != nil {

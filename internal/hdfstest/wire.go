@@ -16,7 +16,7 @@ type wire struct {
 	done chan struct{} // closed when the other side has ended
 
 	mu      sync.Mutex
-	last    int64
+	next    int64
 	waiting map[int64]chan answer
 }
 
@@ -69,28 +69,35 @@ func (w *wire) read(in io.Reader) {
 	}
 }
 
-// expect returns the channel on which the answer to request id will come.
-func (w *wire) expect(id int64) chan answer {
-	ch := make(chan answer, 1)
+// expect returns the number of the next request, and the channel on which its answer will come. Request 0 is that to start.
+func (w *wire) expect() (int64, chan answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id, ch := w.next, make(chan answer, 1)
 	w.waiting[id] = ch
-	return ch
+	w.next++
+	return id, ch
 }
 
 // call sends a command and waits for its answer, which is decoded into result unless that is nil.
 func (w *wire) call(ctx context.Context, op string, args, result any) error {
-	w.mu.Lock()
-	w.last++
-	id := w.last
-	ch := w.expect(id)
-	line, err := json.Marshal(request{id, op, args})
-	if err == nil {
-		_, err = w.out.Write(append(line, '\n'))
-	}
-	w.mu.Unlock()
-	if err != nil {
+	id, ch := w.expect()
+	if err := w.send(request{id, op, args}); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return w.wait(ctx, op, ch, result)
+}
+
+// send writes one line.
+func (w *wire) send(value any) error {
+	line, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err = w.out.Write(append(line, '\n'))
+	return err
 }
 
 func (w *wire) wait(ctx context.Context, op string, ch chan answer, result any) error {

@@ -34,6 +34,9 @@ public final class DataNodeMain {
     try {
       UserGroupInformation.setConfiguration(conf);
       DataNode node = DataNode.createDataNode(new String[0], conf);
+      while (node.getDatanodeId() == null) { // it has none until it has spoken with a NameNode
+        Thread.sleep(20);
+      }
       Map<String, Object> answer = new LinkedHashMap<>();
       answer.put("uuid", node.getDatanodeUuid());
       answer.put("xferPort", node.getXferPort());

@@ -7,9 +7,15 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileContext;
@@ -19,6 +25,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.DFSTestUtil;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.client.CreateEncryptionZoneFlag;
 import org.apache.hadoop.hdfs.client.HdfsAdmin;
 import org.apache.hadoop.io.IOUtils;
 
@@ -162,16 +169,33 @@ final class FileCommands {
       DFSTestUtil.createKey(KEY, cluster.dfs, cluster.active(), cluster.client());
     }
     HdfsAdmin admin = new HdfsAdmin(FileSystem.getDefaultUri(cluster.client()), cluster.client());
-    admin.createEncryptionZone(path(args), KEY, EnumSet.noneOf(org.apache.hadoop.hdfs.client.CreateEncryptionZoneFlag.class));
+    admin.createEncryptionZone(path(args), KEY, EnumSet.noneOf(CreateEncryptionZoneFlag.class));
     return null;
   }
 
-  /** Makes n empty files, named by their numbers, in a folder. */
+  /** Makes n empty files, named by their numbers, in a folder: several at a time, whose edits the NameNode joins. */
   private Object manyFiles(JsonNode args) throws Exception {
     DistributedFileSystem fs = fs(args);
+    Path folder = path(args);
     int n = args.path("n").asInt();
-    for (int i = 0; i < n; i++) {
-      fs.create(new Path(path(args), String.format("%06d", i)), false).close();
+    int threads = 16;
+    List<Callable<Void>> shares = new ArrayList<>();
+    for (int t = 0; t < threads; t++) {
+      int first = t;
+      shares.add(() -> {
+        for (int i = first; i < n; i += threads) {
+          fs.create(new Path(folder, String.format("%06d", i)), false).close();
+        }
+        return null;
+      });
+    }
+    ExecutorService pool = Executors.newFixedThreadPool(threads);
+    try {
+      for (Future<Void> share : pool.invokeAll(shares)) {
+        share.get();
+      }
+    } finally {
+      pool.shutdown();
     }
     return null;
   }

@@ -20,10 +20,6 @@ final class InProcessNode implements Node {
     this.id = node.getDatanodeId();
   }
 
-  DataNode node() {
-    return node;
-  }
-
   @Override
   public DatanodeID id() {
     return id;

@@ -5,6 +5,7 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.security.PrivilegedExceptionAction;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -24,6 +25,7 @@ import org.apache.hadoop.security.UserGroupInformation;
 /** The cluster: NameNodes in this process, DataNodes here or in processes of their own. */
 final class MiniCluster {
   static final String NAMESERVICE = "minidfs-ns";
+  private static final Duration PATIENCE = Duration.ofMinutes(2);
 
   final Spec spec;
   final File dir;
@@ -42,19 +44,22 @@ final class MiniCluster {
     if (kerberos != null) {
       kerberos.login();
     }
-    boolean own = !spec.java.isEmpty();
-    dfs = build(own ? 0 : spec.dataNodes);
+    dfs = build(ownProcesses() ? 0 : spec.dataNodes);
     if (spec.nameNodes > 1) {
       dfs.transitionToActive(0);
     }
-    if (own) {
+    if (ownProcesses()) {
       startProcesses();
     } else {
       for (DataNode node : dfs.getDataNodes()) {
         nodes.add(new InProcessNode(dfs, node));
       }
+      dfs.waitActive(); // it counts the DataNodes of its own
     }
-    dfs.waitActive();
+  }
+
+  boolean ownProcesses() {
+    return !spec.java.isEmpty();
   }
 
   private MiniDFSCluster build(int dataNodes) throws IOException {
@@ -82,7 +87,7 @@ final class MiniCluster {
     }
     for (int i = 0; i < spec.dataNodes; i++) {
       StaticMapping.addNodeToRack(spec.hosts.get(i), spec.racks.get(i));
-      nodes.add(new OwnProcessNode(java, site, new File(dir, "dn" + i), spec.hosts.get(i)));
+      nodes.add(new OwnProcessNode(java, site, disk(i), spec.hosts.get(i)));
     }
     for (Node node : nodes) {
       ((OwnProcessNode) node).join();
@@ -90,24 +95,45 @@ final class MiniCluster {
     }
   }
 
+  /** The folder of a DataNode with a process of its own, with a file system of a given size where that is asked for. */
+  private File disk(int dn) throws Exception {
+    File folder = new File(dir, "dn" + dn);
+    folder.mkdirs();
+    if (spec.diskBytes > 0) {
+      String[] mount = {"mount", "-t", "tmpfs", "-o", "size=" + spec.diskBytes, "tmpfs", folder.getPath()};
+      if (new ProcessBuilder(mount).redirectError(ProcessBuilder.Redirect.INHERIT).start().waitFor() != 0) {
+        throw new IOException("no file system of " + spec.diskBytes + " bytes: see the log");
+      }
+    }
+    return folder;
+  }
+
   /** Waits until every running NameNode has heard of a DataNode and of its blocks. */
   void await(Node node) throws Exception {
+    long end = System.nanoTime() + PATIENCE.toNanos();
+    while (!known(node)) {
+      if (!node.running()) {
+        throw new IOException("the DataNode's process ended: see the log");
+      }
+      if (System.nanoTime() > end) {
+        throw new IOException("a NameNode does not know the DataNode " + node.id() + " after " + PATIENCE);
+      }
+      Thread.sleep(20);
+    }
+  }
+
+  private boolean known(Node node) throws IOException {
     for (int i = 0; i < dfs.getNumNameNodes(); i++) {
       if (dfs.getNameNode(i) == null) {
         continue;
       }
-      var manager = dfs.getNamesystem(i).getBlockManager().getDatanodeManager();
-      for (; ; Thread.sleep(20)) {
-        var known = manager.getDatanode(node.id().getDatanodeUuid());
-        if (known != null && known.isAlive() && known.getXferPort() == node.id().getXferPort()
-            && known.checkBlockReportReceived()) {
-          break;
-        }
-        if (!node.running()) {
-          throw new IOException("the DataNode's process ended: see the log");
-        }
+      var known = dfs.getNamesystem(i).getBlockManager().getDatanodeManager().getDatanode(node.id().getDatanodeUuid());
+      if (known == null || !known.isAlive() || known.getXferPort() != node.id().getXferPort()
+          || !known.checkBlockReportReceived()) {
+        return false;
       }
     }
+    return true;
   }
 
   /** The settings without those that are Hadoop's own defaults. */
@@ -163,7 +189,7 @@ final class MiniCluster {
     return fs;
   }
 
-  private UserGroupInformation login(String user) throws Exception {
+  UserGroupInformation login(String user) throws Exception {
     if (user.isEmpty() || user.equals("hdfs")) {
       return UserGroupInformation.getLoginUser();
     }

@@ -22,7 +22,7 @@ final class NameNodeCommands {
     });
     commands.put("restartNameNode", args -> restart(cluster, args.path("nn").asInt()));
     commands.put("safeMode", args -> cluster.fs("").setSafeMode(
-        args.path("on").asBoolean() ? SafeModeAction.ENTER : SafeModeAction.LEAVE));
+        args.path("on").asBoolean() ? SafeModeAction.ENTER : SafeModeAction.LEAVE, true)); // of the active one
     commands.put("calls", args -> calls(cluster, args));
   }
 
@@ -45,7 +45,9 @@ final class NameNodeCommands {
           cluster.await(node);
         }
       }
-      cluster.dfs.waitActive(nn);
+      if (!cluster.ownProcesses()) {
+        cluster.dfs.waitActive(nn);
+      }
     }
     return null;
   }

@@ -19,7 +19,6 @@ final class NodeCommands {
     commands.put("restart", args -> restart(cluster, args));
     commands.put("bury", args -> bury(cluster, args));
     commands.put("decommission", args -> decommission(cluster, args));
-    commands.put("forgetKeys", args -> forgetKeys(cluster, args));
   }
 
   private static Node node(MiniCluster cluster, JsonNode args) {
@@ -75,14 +74,5 @@ final class NodeCommands {
     while (node.getAdminState() != want) {
       Thread.sleep(20);
     }
-  }
-
-  /** A node in this process forgets the keys of block tokens and of encrypted transfers, until its next heartbeats. */
-  private static Object forgetKeys(MiniCluster cluster, JsonNode args) throws Exception {
-    if (node(cluster, args) instanceof InProcessNode node) {
-      node.node().clearAllBlockSecretKeys();
-      return null;
-    }
-    throw new IOException("the DataNode is a process of its own");
   }
 }

@@ -28,6 +28,9 @@ final class Spec {
   /** The command that starts a JVM, for DataNodes in processes of their own; empty: all in this JVM. */
   public List<String> java = List.of();
 
+  /** Size of each DataNode's disk, for DataNodes in processes of their own; 0: no bound. */
+  public long diskBytes;
+
   /** Settings of Hadoop, over all others. */
   public Map<String, String> site = Map.of();
 }

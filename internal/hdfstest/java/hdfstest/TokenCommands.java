@@ -2,6 +2,7 @@ package hdfstest;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.File;
+import java.security.PrivilegedExceptionAction;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.security.token.block.SecurityTestUtil;
@@ -31,10 +32,15 @@ final class TokenCommands {
     return null;
   }
 
+  /** Cancels the tokens of a credential file, each as its owner. */
   private static Object cancel(MiniCluster cluster, JsonNode args) throws Exception {
     Credentials credentials = Credentials.readTokenStorageFile(new File(args.path("local").asText()), cluster.client());
     for (Token<?> token : credentials.getAllTokens()) {
-      token.cancel(cluster.client());
+      String owner = token.decodeIdentifier().getUser().getShortUserName();
+      cluster.login(owner).doAs((PrivilegedExceptionAction<Void>) () -> {
+        token.cancel(cluster.client());
+        return null;
+      });
     }
     return null;
   }
