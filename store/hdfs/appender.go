@@ -45,13 +45,14 @@ func openWriting(o Options, cluster conf.Cluster, nn *namenode.Client) *writing 
 		a.dial = new(net.Dialer).DialContext
 	}
 	w := newWriting(nn, o.Conf, a.open)
-	if holder, ok := o.Auth.(loginHolder); ok {
+	secure := strings.EqualFold(o.Conf.String("hadoop.security.authentication", ""), "kerberos")
+	if holder, ok := o.Auth.(loginHolder); ok && secure {
 		a.kerberos = holder.KerberosLogin()
 	}
 	switch {
 	case o.RealUser != "":
 		w.refused = fmt.Errorf("%w: acting as %s no files can be written: write as yourself", errors.ErrUnsupported, o.User)
-	case o.Auth != nil && a.kerberos == nil:
+	case secure && a.kerberos == nil:
 		w.refused = errTokenOnly
 	}
 	return w

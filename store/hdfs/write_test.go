@@ -15,6 +15,7 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/conf"
 	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
+	"github.com/stepahead-io/stepahead/store/hdfs/token"
 )
 
 func writeFile(s *Store, name string, data []byte) error {
@@ -228,6 +229,20 @@ func TestATokenAloneCannotWrite(t *testing.T) {
 		t.Fatalf("a rename needs no DataNode: %v", err)
 	}
 	c.wantOnly(t, "/h")
+}
+
+// TestTokensWithoutSecurity: launchers name a token file on clusters without security too.
+func TestTokensWithoutSecurity(t *testing.T) {
+	auth := namenode.NewAuth(namenode.AuthOptions{Tokens: func() (map[string]token.Token, error) { return nil, nil }})
+	for security, want := range map[string]error{"": nil, "simple": nil, "Kerberos": errTokenOnly} {
+		cfg := new(conf.Config).With("hadoop.security.authentication", security)
+		if got := openWriting(Options{Conf: cfg, Auth: auth}, conf.Cluster{}, nil).refused; got != want {
+			t.Errorf("security %q: %v, want %v", security, got, want)
+		}
+	}
+	if err := openWriting(Options{Conf: new(conf.Config), User: "alice", RealUser: "agent"}, conf.Cluster{}, nil).refused; !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("as another user: %v", err)
+	}
 }
 
 // leave puts what a killed writer of a name left.
