@@ -266,7 +266,7 @@ def spread(work: pathlib.Path, data: pathlib.Path, rounds: int) -> Iterator[run.
         for i in range(rounds):
             for name in list(results)[:: 1 if i % 2 else -1]:
                 results[name].append(racers[name].ask(task))
-        for name in ("native", "colinmarc", "java"):
+        for name in names[2:]:
             if name in racers:
                 results[name] = [racers[name].ask(task)]
     own = statistics.median(r["wall"] for r in results["stepahead"])

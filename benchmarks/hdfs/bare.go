@@ -8,7 +8,9 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -52,6 +54,11 @@ func (b *bare) open(ctx context.Context, path string) (file, error) {
 	blocks, err := b.names.GetBlockLocations(ctx, path, 0, 1<<62)
 	if err != nil {
 		return nil, err
+	}
+	for _, x := range blocks.GetBlocks() { // the NameNode shuffles them for each caller
+		slices.SortFunc(x.Locs, func(a, b *hproto.DatanodeInfo) int {
+			return strings.Compare(a.GetId().GetDatanodeUuid(), b.GetId().GetDatanodeUuid())
+		})
 	}
 	return &bareFile{b, blocks, make([]byte, 256<<10)}, nil
 }
