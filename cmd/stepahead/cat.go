@@ -127,7 +127,7 @@ type byteRange struct {
 // Set implements pflag.Value.
 func (r *byteRange) Set(text string) error {
 	first, rest, ok := strings.Cut(text, ":")
-	bad := fmt.Errorf("%q is no range: write OFF:LEN such as 4096:1MiB, or OFF:", text)
+	bad := fmt.Errorf("%q is no range: write OFF:LEN such as 4096:1MiB, or OFF: for all that follows", text)
 	off, err := parseSize(first)
 	if !ok || err != nil {
 		return bad
