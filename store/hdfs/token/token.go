@@ -38,10 +38,10 @@ func (s Secret) Bytes() []byte {
 	return slices.Clone(s.bytes())
 }
 
-// Format prints a placeholder.
+// Format prints "[secret]", whatever the verb.
 func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "[secret]") }
 
-// MarshalText gives a placeholder.
+// MarshalText gives "[secret]", so that no encoder writes the value.
 func (Secret) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
 
 // String says what the token is, and whose.
