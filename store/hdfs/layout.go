@@ -146,7 +146,8 @@ func (s *Store) learn(ctx context.Context, l *layout, off int64) error {
 }
 
 // renew asks the NameNode again for a block that could not be read, and returns it as it is now. wide asks for a whole batch:
-// block tokens expire together. Readers who failed together ask once.
+// block tokens expire together. Readers who failed together ask once, whichever of them is the first: what is asked for
+// begins at a multiple of its length.
 func (s *Store) renew(ctx context.Context, l *layout, b *block, wide bool) (*block, error) {
 	if err := l.ask(ctx); err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func (s *Store) renew(ctx context.Context, l *layout, b *block, wide bool) (*blo
 	if wide {
 		n = l.batch()
 	}
-	if err := s.fetch(ctx, l, b.off, n); err != nil {
+	if err := s.fetch(ctx, l, b.off-b.off%n, n); err != nil {
 		return nil, err
 	}
 	now := l.current(b)
