@@ -19,6 +19,9 @@ type Extent struct {
 	Len    int64
 	CRC    uint32 // CRC32C of the part
 	HasCRC bool   // false where a foreign container has no checksums
+	// File is the path, below the bin's folder, of the file that holds the part alone; empty but for bins that
+	// are folders of small files. Version is then the store's identity of that file.
+	File, Version string
 }
 
 // Check says whether b is what the extent promises: nil, an error that matches ErrShort, or a
