@@ -34,9 +34,11 @@ const (
 // sourceKey is the key material of a (seed, source name).
 type sourceKey [4]uint64
 
-func newSourceKey(seed uint64, name string) sourceKey {
-	b := make([]byte, 0, len(orderDomain)+12+len(name))
-	b = append(b, orderDomain...)
+func newSourceKey(seed uint64, name string) sourceKey { return keyOf(orderDomain, seed, name) }
+
+func keyOf(domain string, seed uint64, name string) sourceKey {
+	b := make([]byte, 0, len(domain)+12+len(name))
+	b = append(b, domain...)
 	b = binary.LittleEndian.AppendUint64(b, seed)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(name)))
 	b = append(b, name...)

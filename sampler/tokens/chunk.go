@@ -1,0 +1,83 @@
+package tokens
+
+import (
+	"sync"
+
+	"github.com/stepahead-io/stepahead/sampler"
+)
+
+// useDocuments is the permutation of an epoch's documents; those of best fit are numbered by length,
+// which is at least 1.
+const useDocuments = 0
+
+// chunks has sample w take the tokens [w*L, w*L+L+1) of the sequences in the epoch's own order.
+func (o *Order) chunks(lengths sampler.Lengths) error {
+	c := &chunker{lengths: lengths, shuffle: sampler.NewShuffle(domain, o.options.Seed, o.options.Source)}
+	c.shuffled = o.options.Shuffle && lengths.Sequences() > 0
+	tokens, err := c.open(0)
+	if err != nil {
+		return err
+	}
+	length := o.options.SequenceLength
+	o.samples, err = windowsOf(tokens, length)
+	o.pieces = func(epoch uint64, sample int64, dst []sampler.Piece) []sampler.Piece {
+		return c.stream(epoch).pieces(sample*length, length+1, dst)
+	}
+	return err
+}
+
+// keptEpochs is how many epochs' marks are kept: the one that is read and the one prefetched.
+const keptEpochs = 2
+
+// A chunker keeps the streams of the epochs in use. What it keeps changes nothing but the time a look-up
+// takes.
+type chunker struct {
+	lengths  sampler.Lengths
+	shuffle  *sampler.Shuffle
+	shuffled bool
+
+	mu   sync.Mutex
+	kept []keptStream // the last used at the end
+}
+
+type keptStream struct {
+	epoch  uint64
+	stream *stream
+}
+
+// open makes the stream of an epoch.
+func (c *chunker) open(epoch uint64) (tokens int64, err error) {
+	var at *sampler.Permutation
+	if c.shuffled {
+		p := c.shuffle.Permutation(epoch, useDocuments, uint64(c.lengths.Sequences()))
+		at = &p
+	}
+	s, tokens, err := newStream(c.lengths, at)
+	if err != nil {
+		return 0, err
+	}
+	if len(c.kept) == keptEpochs {
+		c.kept = append(c.kept[:0], c.kept[1:]...)
+	}
+	c.kept = append(c.kept, keptStream{epoch, s})
+	return tokens, nil
+}
+
+// stream returns the stream of an epoch, making it if need be. Unshuffled, all epochs have the same.
+func (c *chunker) stream(epoch uint64) *stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.shuffled {
+		return c.kept[0].stream
+	}
+	for i, k := range c.kept {
+		if k.epoch == epoch {
+			c.kept = append(append(c.kept[:i], c.kept[i+1:]...), k)
+			return k.stream
+		}
+	}
+	if _, err := c.open(epoch); err != nil {
+		panic("tokens: the lengths changed while in use: " + err.Error()) // they were right in epoch 0
+	}
+	return c.kept[len(c.kept)-1].stream
+}
