@@ -83,6 +83,9 @@ func (a *Agent) schedule(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 	if err != nil {
 		return refusal(err), nil
 	}
+	if err := d.allowed(c, auth.RightHint); err != nil {
+		return hints.Refuse(hints.ReasonDenied, errors.Join(err, a.tasks.release(d)).Error()), nil
+	}
 	t, err := newTask(h, d, a.o.Node, golden)
 	if err != nil {
 		return refusal(errors.Join(err, a.tasks.release(d))), nil

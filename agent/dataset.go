@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -67,6 +68,20 @@ func (d *dataset) bin(n int) (binfmt.Bin, string) {
 	return b, path.Join(d.dir, b.DataName())
 }
 
+// allowed returns nil if the holder of a token may use a right on every bin that lies outside the dataset's
+// folder, which he was allowed.
+func (d *dataset) allowed(c auth.Claims, right string) error {
+	for n, b := range d.Manifest().Bins {
+		if b.Foreign == nil {
+			continue
+		}
+		if _, name := d.bin(n); c.Allows(right, name) != nil {
+			return c.Allows(right, name)
+		}
+	}
+	return nil
+}
+
 // localIndex gives the index of a bin as a local file.
 func (d *dataset) localIndex(ctx context.Context, n int) (string, error) {
 	b, _ := d.bin(n)
@@ -79,21 +94,27 @@ func (d *dataset) localIndex(ctx context.Context, n int) (string, error) {
 
 func (d *dataset) locate(ctx context.Context, n int) ([]store.Replica, error) {
 	b, name := d.bin(n)
+	if b.IsFolder() {
+		return nil, nil // its files are at no one place: readers read them themselves
+	}
 	return d.store.Locate(ctx, name, 0, b.Bytes)
 }
 
 // openBin opens a bin's data file and makes sure that it is the manifest's.
 func (d *dataset) openBin(ctx context.Context, n int) (store.File, error) {
 	b, name := d.bin(n)
+	if b.IsFolder() {
+		return nil, fmt.Errorf("agent.open %s: a folder of small files, which agents do not read: %w", name, errIdentity)
+	}
 	f, err := d.store.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	head := make([]byte, min(binfmt.HeaderSize, f.Size()))
+	head := make([]byte, min(b.HeadSize(), f.Size()))
 	if err := f.ReadRanges(ctx, []store.Range{{Buf: head}}); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if err := binfmt.CheckBin(name, f.Size(), head, b); err != nil {
+	if err := binfmt.CheckBin(name, f.Size(), string(f.Identity()), head, b); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errIdentity, err), f.Close())
 	}
 	return f, nil

@@ -134,13 +134,19 @@ func (f *fetching) split(ctx context.Context) (keys []key, places, raw, denied [
 	return keys, places, raw, denied
 }
 
-// mayReadSample says whether the user may read the bin that holds a sample.
+// mayReadSample says whether the user may read the bin that holds a sample. A bin that another program wrote may
+// lie outside the dataset's folder, and so outside the token's roots.
 func (f *fetching) mayReadSample(ctx context.Context, sample uint64) error {
 	bin, _, err := f.dataset.Find(sample)
 	if err != nil {
 		return nil // there is no such sample, which the answer will say
 	}
-	_, name := f.dataset.bin(bin)
+	b, name := f.dataset.bin(bin)
+	if b.Foreign != nil {
+		if err := f.claims.Allows(auth.RightFetch, name); err != nil {
+			return err
+		}
+	}
 	return f.mayRead(ctx, name)
 }
 

@@ -15,6 +15,7 @@ func (m *Manifest) Canonical() []byte {
 		b = comma(b, i)
 		b = append(b, `{"bytes":`...)
 		b = strconv.AppendInt(b, bin.Bytes, 10)
+		b = bin.Foreign.appendTo(b)
 		b = append(b, `,"index_sha256":`...)
 		b = appendJSONString(b, bin.IndexSHA256)
 		b = append(b, `,"name":`...)
@@ -31,7 +32,12 @@ func (m *Manifest) Canonical() []byte {
 	}
 	b = append(b, `],"fields":[`...)
 	for i, f := range m.Fields {
-		b = append(comma(b, i), `{"kind":`...)
+		b = append(comma(b, i), '{')
+		if f.Dtype != "" {
+			b = append(b, `"dtype":`...)
+			b = append(appendJSONString(b, f.Dtype), ',')
+		}
+		b = append(b, `"kind":`...)
 		b = appendJSONString(b, string(f.Kind))
 		b = append(b, `,"name":`...)
 		b = appendJSONString(b, f.Name)
@@ -39,6 +45,24 @@ func (m *Manifest) Canonical() []byte {
 	}
 	b = append(b, `],"format":`...)
 	b = strconv.AppendInt(b, int64(m.Format), 10)
+	return append(b, '}')
+}
+
+// appendTo appends the key foreign, if there is one.
+func (f *Foreign) appendTo(b []byte) []byte {
+	if f == nil {
+		return b
+	}
+	b = append(b, `,"foreign":{"container":`...)
+	b = appendJSONString(b, f.Container)
+	b = append(b, `,"identity":`...)
+	b = appendJSONString(b, f.Identity)
+	b = append(b, `,"path":`...)
+	b = appendJSONString(b, f.Path)
+	if f.Policy != "" {
+		b = append(b, `,"policy":`...)
+		b = appendJSONString(b, f.Policy)
+	}
 	return append(b, '}')
 }
 

@@ -33,7 +33,7 @@ type Dataset struct {
 type slot struct {
 	bin   int
 	ready chan struct{} // closed when x and err are set
-	x     *Index
+	x     BinIndex
 	err   error
 	users int
 	place *list.Element
@@ -54,7 +54,7 @@ func (d *Dataset) Find(sample uint64) (bin int, row int64, err error) { return l
 
 // Part returns where a media field of a sample is.
 func (d *Dataset) Part(ctx context.Context, sample uint64, field string) (p Part, err error) {
-	err = d.with(ctx, sample, func(x *Index, row int64) error {
+	err = d.with(ctx, sample, func(x BinIndex, row int64) error {
 		p, err = x.Part(row, field)
 		return err
 	})
@@ -63,7 +63,7 @@ func (d *Dataset) Part(ctx context.Context, sample uint64, field string) (p Part
 
 // Scalar returns the value of a scalar field of a sample.
 func (d *Dataset) Scalar(ctx context.Context, sample uint64, field string) (v Value, err error) {
-	err = d.with(ctx, sample, func(x *Index, row int64) error {
+	err = d.with(ctx, sample, func(x BinIndex, row int64) error {
 		v, err = x.Scalar(row, field)
 		return err
 	})
@@ -72,7 +72,7 @@ func (d *Dataset) Scalar(ctx context.Context, sample uint64, field string) (v Va
 
 // Key returns the key of a sample: for packed files, the path it was packed from.
 func (d *Dataset) Key(ctx context.Context, sample uint64) (key string, err error) {
-	err = d.with(ctx, sample, func(x *Index, row int64) error {
+	err = d.with(ctx, sample, func(x BinIndex, row int64) error {
 		key, err = x.Key(row)
 		return err
 	})
@@ -88,7 +88,7 @@ func (d *Dataset) Close() error {
 	return d.evict(0)
 }
 
-func (d *Dataset) with(ctx context.Context, sample uint64, f func(x *Index, row int64) error) error {
+func (d *Dataset) with(ctx context.Context, sample uint64, f func(x BinIndex, row int64) error) error {
 	bin, row, err := d.Find(sample)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (d *Dataset) open(ctx context.Context, s *slot) {
 	defer close(s.ready)
 	path, err := d.index(ctx, s.bin)
 	if err == nil {
-		s.x, err = OpenIndex(path, d.m, s.bin)
+		s.x, err = OpenBin(path, d.m, s.bin)
 	} else {
 		err = fmt.Errorf("binfmt.Dataset: index of bin %d (%s): %w", s.bin, d.m.Bins[s.bin].Name, err)
 	}

@@ -41,12 +41,24 @@ func CheckHeader(name string, head []byte, b Bin) error {
 	return nil
 }
 
-// CheckBin is CheckHeader, and checks the size of the data file too.
-func CheckBin(name string, size int64, head []byte, b Bin) error {
+// CheckBin checks that a data file is the bin's: its size, and its header; of a foreign bin, which has no header
+// (HeadSize is 0), its identity.
+func CheckBin(name string, size int64, identity string, head []byte, b Bin) error {
+	if b.Foreign != nil {
+		return checkForeign(name, size, identity, b)
+	}
 	if size != b.Bytes {
 		return fmt.Errorf("binfmt.CheckBin %s: the file has %d bytes, the manifest says %d: it was cut or replaced: %w", name, size, b.Bytes, ErrMismatch)
 	}
 	return CheckHeader(name, head, b)
+}
+
+// HeadSize is how many first bytes of the data file CheckBin needs.
+func (b Bin) HeadSize() int64 {
+	if b.Foreign != nil {
+		return 0
+	}
+	return HeaderSize
 }
 
 func checkHeader(head []byte, b Bin) error {

@@ -37,7 +37,7 @@ type buffers struct {
 // they are read, except for the file's digest: whoever fetched the file has checked that, and
 // verification does it for files that were never fetched.
 func OpenIndex(path string, m *Manifest, place int) (*Index, error) {
-	x := &Index{name: path, bin: m.Bins[place], place: place, layout: newLayout(m.Fields)}
+	x := &Index{name: path, bin: m.Bins[place], place: place, layout: newLayout(m.Fields, m.Bins[place].container())}
 	data, err := mapFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("binfmt.OpenIndex %s: %w", path, err)
@@ -247,7 +247,7 @@ func (x *Index) Part(row int64, field string) (Part, error) {
 
 func (x *Index) part(row int64, first int) (Part, error) {
 	off, length := x.u64(row, first+colOffset), x.u64(row, first+colLength)
-	if size := uint64(x.bin.Bytes); off < HeaderSize || off > size || length > size-off {
+	if size := uint64(x.bin.Bytes); off < uint64(x.bin.HeadSize()) || off > size || length > size-off {
 		return Part{}, fmt.Errorf("column %q: offset %d, length %d: outside the bin's %d bytes: %w", x.layout.columns[first].name, off, length, size, ErrIndex)
 	}
 	typ, err := x.text(row, first+colType)
@@ -261,10 +261,31 @@ func (x *Index) part(row int64, first int) (Part, error) {
 		DurationUS: x.u64(row, first+colDuration),
 		CostUS:     x.u64(row, first+colCost),
 	}
+	if x.layout.files {
+		if p.File, p.Version, err = x.file(row, first); err != nil {
+			return Part{}, err
+		}
+	}
 	p.Width, _ = x.u32(row, first+colWidth)
 	p.Height, _ = x.u32(row, first+colHeight)
 	p.Frames, _ = x.u32(row, first+colFrames)
 	return p, nil
+}
+
+// file returns which file below the bin's folder a part is, and its identity.
+func (x *Index) file(row int64, first int) (name, identity string, err error) {
+	file, err := x.text(row, first+colFile)
+	if err != nil {
+		return "", "", err
+	}
+	version, err := x.text(row, first+colIdentity)
+	if err != nil {
+		return "", "", err
+	}
+	if err := CheckFile(string(file)); err != nil {
+		return "", "", fmt.Errorf("column %q: %w: %w", x.layout.columns[first+colFile].name, err, ErrIndex)
+	}
+	return string(file), string(version), nil
 }
 
 // internType spares a copy for the types that nearly all parts have.

@@ -53,7 +53,7 @@ func TestIndexRoundTrip(t *testing.T) {
 		kinds := rapid.SliceOfN(rapid.SampledFrom([]Kind{Media, Int64, Float64, Bool, UTF8}), 1, 6).Draw(rt, "kinds")
 		var fields []Field
 		for i, k := range kinds {
-			fields = append(fields, Field{fmt.Sprintf("f%d", i), k})
+			fields = append(fields, Field{Name: fmt.Sprintf("f%d", i), Kind: k})
 		}
 		rows := make([]Row, rapid.IntRange(1, 40).Draw(rt, "rows"))
 		for i := range rows {
@@ -190,7 +190,7 @@ func TestIndexFlips(t *testing.T) {
 
 // inMemory loads an index from ordinary memory, which is not to be closed.
 func inMemory(m *Manifest, data []byte) (*Index, error) {
-	x := &Index{name: "memory", bin: m.Bins[0], data: data, layout: newLayout(m.Fields)}
+	x := &Index{name: "memory", bin: m.Bins[0], data: data, layout: newLayout(m.Fields, "")}
 	return x, x.load()
 }
 
@@ -244,7 +244,7 @@ func TestIndexBelongsElsewhere(t *testing.T) {
 		"another field":         {func(m *Manifest) { m.Fields[1].Name = "price" }, ErrIndex, `want "price"`},
 		"another kind":          {func(m *Manifest) { m.Fields[1].Kind = Float64 }, ErrIndex, "label int64, want label float64"},
 		"text instead of int":   {func(m *Manifest) { m.Fields[1].Kind = UTF8 }, ErrIndex, "label"},
-		"one field more":        {func(m *Manifest) { m.Fields = append(m.Fields, Field{"x", Bool}) }, ErrIndex, "11 columns, the manifest's fields need 12"},
+		"one field more":        {func(m *Manifest) { m.Fields = append(m.Fields, Field{Name: "x", Kind: Bool}) }, ErrIndex, "11 columns, the manifest's fields need 12"},
 		"a bin that is shorter": {func(m *Manifest) { m.Bins[0].Bytes = 70 }, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

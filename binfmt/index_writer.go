@@ -55,10 +55,25 @@ type IndexWriter struct {
 
 // NewIndexWriter returns a writer of the index of the bin with that uuid. It does not close w.
 func NewIndexWriter(w io.Writer, fields []Field, uuid [16]byte) (*IndexWriter, error) {
+	return newIndexWriter(w, fields, uuid, "")
+}
+
+// NewForeignIndexWriter returns a writer of the index of a bin that is in a container. Its keys may come in any
+// order, and several times.
+func NewForeignIndexWriter(w io.Writer, fields []Field, uuid [16]byte, container string) (*IndexWriter, error) {
+	return newIndexWriter(w, fields, uuid, container)
+}
+
+func newIndexWriter(w io.Writer, fields []Field, uuid [16]byte, container string) (*IndexWriter, error) {
 	if err := CheckFields(fields); err != nil { // columns that share a name would not have the kinds that Append fills
 		return nil, fmt.Errorf("binfmt.NewIndexWriter: %w", err)
 	}
-	l := newLayout(fields)
+	for _, f := range fields {
+		if f.Kind == Tokens {
+			return nil, fmt.Errorf("binfmt.NewIndexWriter: field %q: tokens are indexed by their container", f.Name)
+		}
+	}
+	l := newLayout(fields, container)
 	schema := l.schema(hex.EncodeToString(uuid[:]))
 	out, err := ipc.NewFileWriter(w, ipc.WithSchema(schema))
 	if err != nil {
@@ -67,7 +82,7 @@ func NewIndexWriter(w io.Writer, fields []Field, uuid [16]byte) (*IndexWriter, e
 	return &IndexWriter{layout: l, build: array.NewRecordBuilder(memory.DefaultAllocator, schema), out: out}, nil
 }
 
-// Append adds a row. Rows come in ascending order of their keys' bytes.
+// Append adds a row. Rows come in ascending order of their keys' bytes, except in the index of a foreign bin.
 func (w *IndexWriter) Append(r Row) error {
 	if err := w.check(r); err != nil {
 		return fmt.Errorf("binfmt.IndexWriter.Append: row %d: %w", w.rows, err)
@@ -96,12 +111,17 @@ func (w *IndexWriter) check(r Row) error {
 	if err := CheckKey(r.Key); err != nil {
 		return err
 	}
-	if r.Key <= w.lastKey {
+	if r.Key <= w.lastKey && !w.layout.foreign {
 		return fmt.Errorf("key %q comes after %q: keys ascend and are unique", r.Key, w.lastKey)
 	}
 	parts, scalars := 0, 0
 	for _, f := range w.layout.fields {
 		if f.Kind == Media {
+			if w.layout.files && parts < len(r.Parts) {
+				if err := checkFilePart(r.Parts[parts]); err != nil {
+					return fmt.Errorf("key %q, field %q: %w", r.Key, f.Name, err)
+				}
+			}
 			parts++
 			continue
 		}
@@ -156,6 +176,10 @@ func (w *IndexWriter) appendPart(col int, p Part) {
 	u32(colFrames, p.Frames, p.Frames != 0)
 	u64(colDuration, p.DurationUS, p.DurationUS != 0)
 	u64(colCost, p.CostUS, p.CostUS != 0)
+	if w.layout.files {
+		w.build.Field(col + colFile).(*array.StringBuilder).Append(p.File)
+		w.build.Field(col + colIdentity).(*array.StringBuilder).Append(p.Version)
+	}
 }
 
 func (w *IndexWriter) appendScalar(col int, v Value) {

@@ -12,7 +12,7 @@ import (
 
 // photoFields are the fields of a packed folder of class folders.
 func photoFields() []Field {
-	return []Field{{"image", Media}, {"label", Int64}}
+	return []Field{{Name: "image", Kind: Media}, {Name: "label", Kind: Int64}}
 }
 
 // photoRows makes n rows; row i lies at offset 64*(i+1) and has i%50+1 bytes.

@@ -8,10 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strings"
 )
 
-// Format is the version of the manifest that this package writes and reads.
-const Format = 1
+// The versions of the manifest that this package writes and reads.
+const (
+	// Format is that of datasets all of whose bins were packed.
+	Format = 1
+	// FormatForeign is that of datasets with bins that other programs wrote, or with fields of tokens.
+	FormatForeign = 2
+)
 
 // ManifestName is the name of the manifest in a dataset's folder.
 const ManifestName = "dataset.json"
@@ -22,10 +28,11 @@ const LabelField = "label"
 // Kind says what a field holds.
 type Kind string
 
-// The kinds of fields. A media field is an encoded file, stored in a bin; the others are scalars,
-// stored in the index.
+// The kinds of fields. A media field is an encoded file, and one of tokens an array of numbers, stored in a
+// bin; the others are scalars, stored in the index.
 const (
 	Media   Kind = "media"
+	Tokens  Kind = "tokens"
 	Int64   Kind = "int64"
 	Float64 Kind = "float64"
 	Bool    Kind = "bool"
@@ -56,6 +63,8 @@ var (
 type Field struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
+	// Dtype is the NumPy name of the numbers of a field of tokens, little-endian; empty for other kinds.
+	Dtype string `json:"dtype,omitempty"`
 }
 
 // Bin is one pair of data file and index file.
@@ -66,13 +75,29 @@ type Bin struct {
 	Bytes   int64  `json:"bytes"`   // size of the data file, header included
 	// IndexSHA256 is the digest of the index file, 64 hexadecimal digits.
 	IndexSHA256 string `json:"index_sha256"`
+	// Foreign says where the data are that another program wrote; nil for a bin that was packed.
+	Foreign *Foreign `json:"foreign,omitempty"`
 }
 
-// DataName returns the name of the bin's data file in the dataset's folder.
-func (b Bin) DataName() string { return b.Name + ".bin" }
+// DataName returns the name of the bin's data file, relative to the dataset's folder. For a bin that is a
+// folder of small files it is that folder.
+func (b Bin) DataName() string {
+	if b.Foreign != nil {
+		return b.Foreign.Path
+	}
+	return b.Name + ".bin"
+}
 
-// IndexName returns the name of the bin's index file in the dataset's folder.
-func (b Bin) IndexName() string { return b.Name + ".arrow" }
+// IndexName returns the name of the bin's index file, relative to the dataset's folder.
+func (b Bin) IndexName() string {
+	if b.Foreign != nil && b.Foreign.Container == Megatron {
+		return strings.TrimSuffix(b.Foreign.Path, ".bin") + ".idx"
+	}
+	return b.Name + ".arrow"
+}
+
+// IsFolder tells whether each part of the bin is a file of its own: Extent.File, below DataName.
+func (b Bin) IsFolder() bool { return b.Foreign != nil && b.Foreign.Container == Folder }
 
 // IndexDigest returns IndexSHA256 as bytes. It cannot fail for a bin of ParseManifest.
 func (b Bin) IndexDigest() ([32]byte, error) {

@@ -53,10 +53,10 @@ func parseManifest(data []byte) (*Manifest, error) {
 	switch {
 	case version.Format == nil:
 		return nil, fmt.Errorf("format is missing: %w", ErrManifest)
-	case *version.Format > Format:
-		return nil, fmt.Errorf("format is %d, this program reads up to %d: use a newer program: %w", *version.Format, Format, ErrVersion)
-	case *version.Format != Format:
-		return nil, fmt.Errorf("format is %d, want %d: %w", *version.Format, Format, ErrManifest)
+	case *version.Format > FormatForeign:
+		return nil, fmt.Errorf("format is %d, this program reads up to %d: use a newer program: %w", *version.Format, FormatForeign, ErrVersion)
+	case *version.Format < Format:
+		return nil, fmt.Errorf("format is %d, want %d or %d: %w", *version.Format, Format, FormatForeign, ErrManifest)
 	}
 	if err := checkKeys(data); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrManifest)
@@ -127,8 +127,8 @@ func (m *Manifest) Validate() error {
 			errs = append(errs, fmt.Errorf(format+": %w", append(args, ErrManifest)...))
 		}
 	}
-	if m.Format != Format {
-		bad("format is %d, want %d", m.Format, Format)
+	if need := m.formatNeeded(); m.Format != need {
+		bad("format is %d, want %d: %d is that of datasets with foreign bins or fields of tokens, and of no others", m.Format, need, FormatForeign)
 	}
 	if err := CheckFields(m.Fields); err != nil {
 		bad("%w", err)
@@ -156,12 +156,55 @@ func CheckFields(fields []Field) error {
 		}
 		seen[f.Name] = true
 		switch f.Kind {
-		case Media, Int64, Float64, Bool, UTF8:
+		case Media, Tokens, Int64, Float64, Bool, UTF8:
 		default:
-			bad("fields[%d].kind: %q is none of media, int64, float64, bool, utf8", i, f.Kind)
+			bad("fields[%d].kind: %q is none of media, tokens, int64, float64, bool, utf8", i, f.Kind)
+		}
+		if err := checkDtype(f); err != nil {
+			bad("fields[%d].dtype: %w", i, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// TokenSize returns the bytes of one number of a field of tokens, 0 for a dtype that none has.
+func TokenSize(dtype string) int64 {
+	switch dtype {
+	case "uint8", "int8":
+		return 1
+	case "uint16", "int16":
+		return 2
+	case "int32", "float32":
+		return 4
+	case "int64", "float64":
+		return 8
+	}
+	return 0
+}
+
+func checkDtype(f Field) error {
+	switch {
+	case f.Kind != Tokens && f.Dtype != "":
+		return fmt.Errorf("%q: only fields of kind %s have one", f.Dtype, Tokens)
+	case f.Kind == Tokens && TokenSize(f.Dtype) == 0:
+		return fmt.Errorf("%q is none of uint8, int8, uint16, int16, int32, int64, float32, float64", f.Dtype)
+	}
+	return nil
+}
+
+// formatNeeded returns the lowest version that can say what the manifest says.
+func (m *Manifest) formatNeeded() int {
+	for _, f := range m.Fields {
+		if f.Kind == Tokens {
+			return FormatForeign
+		}
+	}
+	for _, b := range m.Bins {
+		if b.Foreign != nil {
+			return FormatForeign
+		}
+	}
+	return Format
 }
 
 // CheckFieldName says whether a field may have that name: 1 to 255 bytes of printable UTF-8 without
@@ -231,9 +274,12 @@ func (m *Manifest) validateBins(bad func(string, ...any)) {
 			bad("bins[%d].samples: %d (%d before it)", i, b.Samples, samples)
 			continue
 		}
-		if b.Bytes < HeaderSize || b.Bytes > math.MaxInt64-size {
-			bad("bins[%d].bytes: %d, want at least the header's %d (%d before it)", i, b.Bytes, HeaderSize, size)
+		if b.Bytes < b.HeadSize() || b.Bytes > math.MaxInt64-size {
+			bad("bins[%d].bytes: %d, want at least the header's %d (%d before it)", i, b.Bytes, b.HeadSize(), size)
 			continue
+		}
+		if b.Foreign != nil {
+			b.Foreign.check(bad, i)
 		}
 		samples, size = samples+b.Samples, size+b.Bytes
 	}

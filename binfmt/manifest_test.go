@@ -24,11 +24,11 @@ const goodManifest = "{\"bins\":[" +
 func goodValue() *Manifest {
 	return &Manifest{
 		Format:  1,
-		Fields:  []Field{{"image", Media}, {"label", Int64}},
+		Fields:  []Field{{Name: "image", Kind: Media}, {Name: "label", Kind: Int64}},
 		Classes: []string{"a\"\\\n\x01", "<é&\u2028>"},
 		Bins: []Bin{
-			{"00000-a", "000102030405060708090a0b0c0d0e0f", 3, 4096, "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"},
-			{"00001-b", "ff0102030405060708090a0b0c0d0e0f", 5, 64, "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"},
+			{Name: "00000-a", UUID: "000102030405060708090a0b0c0d0e0f", Samples: 3, Bytes: 4096, IndexSHA256: "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"},
+			{Name: "00001-b", UUID: "ff0102030405060708090a0b0c0d0e0f", Samples: 5, Bytes: 64, IndexSHA256: "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"},
 		},
 	}
 }
@@ -95,7 +95,9 @@ var badManifests = []struct {
 	{"{", "", ErrManifest, "not valid JSON"},
 	{`"format":1}`, `"format":1`, ErrManifest, "not valid JSON"},
 	{`"format":1}`, `"format":1}x`, ErrManifest, "not valid JSON"},
-	{`"format":1`, `"format":2`, ErrVersion, "use a newer program"},
+	{`"format":1`, `"format":3`, ErrVersion, "use a newer program"},
+	{`"format":1`, `"format":2`, ErrManifest, "format is 2, want 1"},
+	{`"kind":"media"`, `"dtype":"int32","kind":"media"`, ErrManifest, `fields[0].dtype: "int32"`},
 	{`"format":1`, `"format":0`, ErrManifest, "format is 0"},
 	{`"format":1`, `"format":1,"format":1`, ErrManifest, `key "format" occurs twice`},
 	{`"format":1`, `"format":1,"extra":1`, ErrManifest, `unknown field "extra"`},
@@ -142,6 +144,10 @@ func TestManifestRefuses(t *testing.T) {
 
 func FuzzManifest(f *testing.F) {
 	f.Add([]byte(goodManifest))
+	f.Add([]byte(goodForeign))
+	for _, c := range badForeign {
+		f.Add([]byte(strings.Replace(goodForeign, c.old, c.new, 1)))
+	}
 	for _, c := range badManifests {
 		f.Add([]byte(strings.Replace(goodManifest, c.old, c.new, 1)))
 	}
@@ -215,15 +221,15 @@ func TestHeader(t *testing.T) {
 		}
 	}
 	bin.Bytes = 1 << 20
-	if err := CheckBin("a.bin", 1<<20, h[:], bin); err != nil {
+	if err := CheckBin("a.bin", 1<<20, "", h[:], bin); err != nil {
 		t.Error(err)
 	}
 	for size, want := range map[int64]string{0: "has 0 bytes", 1<<20 - 1: "has 1048575 bytes, the manifest says 1048576", 1<<20 + 1: "has 1048577 bytes"} {
-		if err := CheckBin("a.bin", size, h[:], bin); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want) {
+		if err := CheckBin("a.bin", size, "", h[:], bin); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
-	if err := CheckBin("a.bin", 1<<20, make([]byte, 64), bin); !errors.Is(err, ErrHeader) {
+	if err := CheckBin("a.bin", 1<<20, "", make([]byte, 64), bin); !errors.Is(err, ErrHeader) {
 		t.Errorf("another header: %v", err)
 	}
 }

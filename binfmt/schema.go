@@ -48,6 +48,10 @@ const (
 	colDuration
 	colCost
 	mediaColumns
+	// In the index of a bin that is a folder, each media field has these too.
+	colFile     = mediaColumns
+	colIdentity = mediaColumns + 1
+	fileColumns = mediaColumns + 2
 )
 
 func mediaColumn(i int) column {
@@ -68,6 +72,10 @@ func mediaColumn(i int) column {
 		return column{"frames", arrow.PrimitiveTypes.Uint32, bits32, true}
 	case colDuration:
 		return column{"duration_us", arrow.PrimitiveTypes.Uint64, bits64, true}
+	case colFile:
+		return column{"file", arrow.BinaryTypes.String, varBytes, false}
+	case colIdentity:
+		return column{"identity", arrow.BinaryTypes.String, varBytes, false}
 	default:
 		return column{"cost_us", arrow.PrimitiveTypes.Uint64, bits64, true}
 	}
@@ -91,10 +99,17 @@ type layout struct {
 	fields  []Field
 	columns []column
 	first   map[string]int
+	foreign bool
+	files   bool // each part has a file of its own
 }
 
-func newLayout(fields []Field) layout {
-	l := layout{fields: fields, first: make(map[string]int, len(fields))}
+// newLayout returns the layout of the index of a bin that is in a container, "" for one that was packed.
+func newLayout(fields []Field, container string) layout {
+	l := layout{fields: fields, first: make(map[string]int, len(fields)), foreign: container != "", files: container == Folder}
+	perPart := mediaColumns
+	if l.files {
+		perPart = fileColumns
+	}
 	l.columns = append(l.columns, column{keyColumn, arrow.BinaryTypes.String, varBytes, false})
 	for _, f := range fields {
 		l.first[f.Name] = len(l.columns)
@@ -102,7 +117,7 @@ func newLayout(fields []Field) layout {
 			l.columns = append(l.columns, scalarColumn(f))
 			continue
 		}
-		for i := range mediaColumns {
+		for i := range perPart {
 			c := mediaColumn(i)
 			c.name = f.Name + "." + c.name
 			l.columns = append(l.columns, c)
@@ -117,6 +132,10 @@ func (l layout) schema(uuid string) *arrow.Schema {
 	for i, c := range l.columns {
 		fields[i] = arrow.Field{Name: c.name, Type: c.typ, Nullable: c.nullable}
 	}
-	meta := arrow.NewMetadata([]string{metaFormat, metaUUID}, []string{strconv.Itoa(Format), uuid})
+	format := Format
+	if l.foreign {
+		format = FormatForeign
+	}
+	meta := arrow.NewMetadata([]string{metaFormat, metaUUID}, []string{strconv.Itoa(format), uuid})
 	return arrow.NewSchema(fields, &meta)
 }

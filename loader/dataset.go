@@ -38,7 +38,7 @@ func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*da
 	name := d.name(binfmt.ManifestName)
 	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
 	if err != nil {
-		return nil, fmt.Errorf("open the dataset %s: %w: give the folder that `stepahead pack` wrote", dir, err)
+		return nil, fmt.Errorf("open the dataset %s: %w: give the folder that `stepahead pack` or `stepahead index` wrote", dir, err)
 	}
 	if d.manifest, err = binfmt.ParseManifest(name, data); err != nil {
 		return nil, err
@@ -106,7 +106,9 @@ func (d *dataset) prefetch(ctx context.Context, bins []int) {
 	}
 	var names []string
 	for _, bin := range d.bins.Absent(bins) {
-		names = append(names, d.binName(bin))
+		if !d.manifest.Bins[bin].IsFolder() { // whose files are expected when they are read
+			names = append(names, d.binName(bin))
+		}
 	}
 	if len(names) > 0 {
 		_ = p.Prefetch(ctx, names)
@@ -114,11 +116,20 @@ func (d *dataset) prefetch(ctx context.Context, bins []int) {
 }
 
 func checkBin(ctx context.Context, f store.File, name string, b binfmt.Bin) error {
-	head := make([]byte, min(binfmt.HeaderSize, f.Size()))
+	head := make([]byte, min(b.HeadSize(), f.Size()))
 	if err := f.ReadRanges(ctx, []store.Range{{Buf: head}}); err != nil {
 		return fmt.Errorf("read the header of %s: %w", name, err)
 	}
-	return binfmt.CheckBin(name, f.Size(), head, b)
+	return binfmt.CheckBin(name, f.Size(), string(f.Identity()), head, b)
+}
+
+// locate says where a bin's bytes are. A bin that is a folder of small files is at no one place.
+func (d *dataset) locate(ctx context.Context, bin int) ([]store.Replica, error) {
+	b := d.manifest.Bins[bin]
+	if b.IsFolder() {
+		return nil, nil
+	}
+	return d.store.Locate(ctx, d.binName(bin), 0, b.Bytes)
 }
 
 func (d *dataset) close() error {

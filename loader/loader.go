@@ -246,10 +246,7 @@ func (l *Loader) attach() (err error) {
 		}
 	}
 	l.agents = newAgents(l.o)
-	l.places = store.NewLocations(l.now, func(ctx context.Context, bin int) ([]store.Replica, error) {
-		b := l.data.manifest.Bins[bin]
-		return l.o.Store.Locate(ctx, l.data.name(b.DataName()), 0, b.Bytes)
-	})
+	l.places = store.NewLocations(l.now, l.data.locate)
 	finder, err := newFinder(l.o)
 	l.herald = &herald{l: l, finder: finder, seen: -1}
 	return err

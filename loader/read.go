@@ -39,6 +39,9 @@ func (e *corruptError) add(cause error) { e.tried, e.cause = e.tried+1, cause }
 // read from the other replicas; when all are wrong its err says so, and the others are still good. The
 // error returned is of the store, after retries.
 func (d *dataset) read(ctx context.Context, bin int, pieces []*piece) (failures int, err error) {
+	if d.manifest.Bins[bin].IsFolder() {
+		return d.readFiles(ctx, bin, pieces)
+	}
 	slices.SortFunc(pieces, func(a, b *piece) int { return cmp.Compare(a.Off, b.Off) })
 	h, err := d.acquire(ctx, bin)
 	if err != nil {

@@ -106,7 +106,7 @@ func (w *binWriter) have(ctx context.Context, b *binPlan) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("pack: %w", err)
 		}
-		if binfmt.CheckBin(at, size, head, b.Bin) != nil {
+		if binfmt.CheckBin(at, size, "", head, b.Bin) != nil {
 			return false, nil
 		}
 	}
