@@ -91,9 +91,9 @@ func (x *Index) Close() error {
 // Rows returns the number of rows.
 func (x *Index) Rows() int64 { return x.bin.Samples }
 
-// guarded runs f, which reads the mapping. A file that is cut while it is mapped is a memory fault;
+// guarded runs f, which reads a mapping. A file that is cut while it is mapped is a memory fault;
 // here it becomes an error, as do panics of the library over damaged contents.
-func (x *Index) guarded(f func() error) (err error) {
+func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -104,7 +104,7 @@ func (x *Index) guarded(f func() error) (err error) {
 }
 
 func (x *Index) load() error {
-	return x.guarded(func() error {
+	return guarded(func() error {
 		guard := arrowGuard{x.data, x.layout, x.bin.Samples}
 		if err := guard.check(); err != nil {
 			return fmt.Errorf("%w: %w", err, ErrIndex)
@@ -214,7 +214,7 @@ func (x *Index) read(op string, row int64, f func() error) error {
 	if row < 0 || row >= x.bin.Samples || x.data == nil {
 		return fmt.Errorf("binfmt.%s %s: row %d of %d: %w", op, x.name, row, x.bin.Samples, ErrNoSample)
 	}
-	if err := x.guarded(f); err != nil {
+	if err := guarded(f); err != nil {
 		return fmt.Errorf("binfmt.%s %s: row %d: %w", op, x.name, row, err)
 	}
 	return nil

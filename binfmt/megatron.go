@@ -1,0 +1,335 @@
+package binfmt
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// The layout of an .idx file (megatron-core, indexed_dataset.py): magic, u64 version, u8 type, u64 sequences, u64
+// entries of the document array; then, unaligned, the arrays.
+const (
+	idxMagic   = "MMIDIDX\x00\x00"
+	idxVersion = 1
+	idxHead    = 34
+)
+
+// Names of the fields of a dataset that was indexed from Megatron files.
+const (
+	TokensField = "tokens"
+	ModeField   = "mode"
+)
+
+// TokenIndex is one mapped Megatron .idx file: the sequences of a .bin file of tokens and the documents that they form. Its
+// readers may run concurrently with each other, not with Close. What it returns does not refer to the mapping.
+//
+// Opening it reads a few pages only, whatever the number of sequences; Check reads all.
+type TokenIndex struct {
+	name      string
+	place     int   // of the bin in its manifest
+	bytes     int64 // of the .bin
+	dtype     Dtype
+	sequences int64
+	documents int64
+	data      []byte
+	lengths   []byte // int32 a sequence, in elements
+	pointers  []byte // int64 a sequence, in bytes
+	index     []byte // int64, documents+1
+	modes     []byte // int8 a sequence; empty if the file has none
+
+	err atomic.Pointer[error]
+}
+
+// OpenTokenIndex maps an .idx file and checks its head, its size, where its arrays start and end, and that they cover exactly the
+// binBytes of the .bin file beside it. The file is closed again before it returns. What lies between is checked as it is read, and
+// all at once by Check. Errors match ErrIndex, ErrVersion, or, if the two files do not belong together, ErrMismatch.
+func OpenTokenIndex(path string, binBytes int64) (*TokenIndex, error) {
+	data, err := mapFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("binfmt.OpenTokenIndex %s: %w", path, err)
+	}
+	x := &TokenIndex{name: path, bytes: binBytes, data: data}
+	if err := guarded(x.load); err != nil {
+		return nil, errors.Join(fmt.Errorf("binfmt.OpenTokenIndex %s: %w", path, err), x.Close())
+	}
+	return x, nil
+}
+
+func (x *TokenIndex) load() error {
+	if err := x.head(); err != nil {
+		return err
+	}
+	if err := x.arrays(); err != nil {
+		return err
+	}
+	return x.ends()
+}
+
+func (x *TokenIndex) head() error {
+	d := x.data
+	if len(d) < idxHead {
+		return fmt.Errorf("%d bytes, the head alone has %d: cut, or not an .idx file of Megatron: %w", len(d), idxHead, ErrIndex)
+	}
+	if string(d[:9]) != idxMagic {
+		return fmt.Errorf("it starts with %q, want %q: not an .idx file of Megatron (or one of its legacy format TNTIDX, which Megatron-LM's tools convert): %w", d[:9], idxMagic, ErrIndex)
+	}
+	if v := binary.LittleEndian.Uint64(d[9:]); v != idxVersion {
+		return fmt.Errorf("version %d at offset 9, this program reads %d: %w", v, idxVersion, ErrVersion)
+	}
+	if x.dtype = dtypeOf(d[17]); x.dtype == "" {
+		return fmt.Errorf("type code %d at offset 17, want 1 to 8: %w", d[17], ErrIndex)
+	}
+	return nil
+}
+
+// arrays finds the arrays by the two counts and the size of the file, which alone tells whether there are modes.
+func (x *TokenIndex) arrays() error {
+	body := uint64(len(x.data) - idxHead)
+	sequences, entries := binary.LittleEndian.Uint64(x.data[18:]), binary.LittleEndian.Uint64(x.data[26:])
+	if sequences > body/12 || entries > body/8 {
+		return fmt.Errorf("it counts %d sequences and %d entries of the document array, which need more than its %d bytes: cut, or damaged at offset 18: %w", sequences, entries, len(x.data), ErrIndex)
+	}
+	if entries == 0 {
+		return fmt.Errorf("its document array is empty, it has at least the entry 0: %w", ErrIndex)
+	}
+	plain := 12*sequences + 8*entries
+	if body != plain && body != plain+sequences {
+		return fmt.Errorf("%d bytes; %d sequences and %d entries of the document array need %d, or with modes %d: cut, still being written, or with something behind: %w",
+			len(x.data), sequences, entries, idxHead+plain, idxHead+plain+sequences, ErrIndex)
+	}
+	rest := x.data[idxHead:]
+	take := func(n uint64) (b []byte) {
+		b, rest = rest[:n:n], rest[n:]
+		return b
+	}
+	x.sequences, x.documents = int64(sequences), int64(entries)-1
+	x.lengths, x.pointers, x.index, x.modes = take(4*sequences), take(8*sequences), take(8*entries), rest
+	return nil
+}
+
+// ends checks the first and last entries of the arrays, and with them the size of the .bin.
+func (x *TokenIndex) ends() error {
+	end := int64(0)
+	if x.sequences > 0 {
+		if p := le64(x.pointers); p != 0 {
+			return fmt.Errorf("sequence 0 lies at byte %d of the .bin, want 0: %w", p, ErrIndex)
+		}
+		last, err := x.extent(x.sequences - 1)
+		if err != nil {
+			return err
+		}
+		end = last.Off + last.Len
+	}
+	if end != x.bytes {
+		return fmt.Errorf("its sequences end at byte %d of the .bin, which has %d: one of the two files is cut, or they do not belong together: %w", end, x.bytes, ErrMismatch)
+	}
+	if first := le64(x.index); first != 0 {
+		return fmt.Errorf("document 0 starts with sequence %d, want 0: %w", first, ErrIndex)
+	}
+	if last := x.boundary(x.documents); last != x.sequences {
+		return fmt.Errorf("the document array ends with %d, there are %d sequences: %w", last, x.sequences, ErrIndex)
+	}
+	return nil
+}
+
+// Close unmaps the file. A second call does nothing.
+func (x *TokenIndex) Close() error {
+	if x.data == nil {
+		return nil
+	}
+	err := unix.Munmap(x.data)
+	x.data, x.lengths, x.pointers, x.index, x.modes = nil, nil, nil, nil, nil
+	if err != nil {
+		return fmt.Errorf("binfmt.TokenIndex.Close %s: %w", x.name, err)
+	}
+	return nil
+}
+
+// Dtype is the type of the tokens.
+func (x *TokenIndex) Dtype() Dtype { return x.dtype }
+
+// Sequences returns the number of sequences.
+func (x *TokenIndex) Sequences() int64 { return x.sequences }
+
+// Rows is Sequences: each is one sample.
+func (x *TokenIndex) Rows() int64 { return x.sequences }
+
+// Documents returns the number of documents.
+func (x *TokenIndex) Documents() int64 { return x.documents }
+
+// Tokens returns the number of tokens of all sequences.
+func (x *TokenIndex) Tokens() int64 { return x.bytes / x.dtype.Size() }
+
+// HasModes tells whether every sequence has a mode.
+func (x *TokenIndex) HasModes() bool { return len(x.modes) > 0 }
+
+// Length returns the number of tokens of sequence i, 0 to Sequences()-1. It is never negative: where the file turns
+// out to be damaged or cut while in use, it is 0 and Err tells so from then on.
+func (x *TokenIndex) Length(i int64) int64 {
+	var n int64
+	if err := x.read("Length", i, x.sequences, func() error {
+		n = int64(int32(binary.LittleEndian.Uint32(x.lengths[4*i:])))
+		if n < 0 {
+			return fmt.Errorf("the length is %d: %w", n, ErrIndex)
+		}
+		return nil
+	}); err != nil {
+		x.fail(err)
+		return 0
+	}
+	return n
+}
+
+// Lengths fills dst with the numbers of tokens of the sequences from first on.
+func (x *TokenIndex) Lengths(dst []uint32, first int64) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	last := first + int64(len(dst)) - 1
+	if first < 0 || last >= x.sequences {
+		return fmt.Errorf("binfmt.TokenIndex.Lengths %s: %d to %d of %d: %w", x.name, first, last, x.sequences, ErrNoSample)
+	}
+	return x.read("Lengths", first, x.sequences, func() error {
+		src := x.lengths[4*first:]
+		for i := range dst {
+			n := int32(binary.LittleEndian.Uint32(src[4*i:]))
+			if n < 0 {
+				return fmt.Errorf("the length of sequence %d is %d: %w", first+int64(i), n, ErrIndex)
+			}
+			dst[i] = uint32(n)
+		}
+		return nil
+	})
+}
+
+// Offset returns the number of tokens before sequence i, 0 to Sequences(): the last is the number of all tokens. Where the
+// file turns out to be damaged or cut while in use, it is 0 and Err tells so from then on.
+func (x *TokenIndex) Offset(i int64) int64 {
+	if i == x.sequences {
+		return x.Tokens()
+	}
+	var n int64
+	if err := x.read("Offset", i, x.sequences, func() error {
+		n = le64(x.pointers[8*i:])
+		if n < 0 || n > x.bytes || n%x.dtype.Size() != 0 {
+			return fmt.Errorf("it lies at byte %d of the .bin, which has %d bytes, in elements of %d: %w", n, x.bytes, x.dtype.Size(), ErrIndex)
+		}
+		return nil
+	}); err != nil {
+		x.fail(err)
+		return 0
+	}
+	return n / x.dtype.Size()
+}
+
+func (x *TokenIndex) fail(err error) { x.err.CompareAndSwap(nil, &err) }
+
+// Err returns the first error that Length or Offset met, which cannot return it themselves. Who plans by them asks it
+// before the plan is used.
+func (x *TokenIndex) Err() error {
+	if err := x.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Extent returns where sequence i lies. It is inside the .bin and has whole elements.
+func (x *TokenIndex) Extent(i int64) (Extent, error) {
+	var e Extent
+	err := x.read("Extent", i, x.sequences, func() (err error) {
+		e, err = x.extent(i)
+		return err
+	})
+	return e, err
+}
+
+func (x *TokenIndex) extent(i int64) (Extent, error) {
+	size := x.dtype.Size()
+	off, n := le64(x.pointers[8*i:]), int64(int32(binary.LittleEndian.Uint32(x.lengths[4*i:])))
+	if n < 0 || off < 0 || off%size != 0 || off > x.bytes || n*size > x.bytes-off {
+		return Extent{}, fmt.Errorf("sequence %d has %d elements of %d bytes at byte %d: outside the .bin's %d bytes: %w", i, n, size, off, x.bytes, ErrIndex)
+	}
+	return Extent{Bin: x.place, Off: off, Len: n * size}, nil
+}
+
+// Window returns where the n tokens of sequence i from its token off lie. A window that is not inside the sequence matches ErrShort.
+func (x *TokenIndex) Window(i, off, n int64) (Extent, error) {
+	e, err := x.Extent(i)
+	if err != nil {
+		return Extent{}, err
+	}
+	size := x.dtype.Size()
+	if length := e.Len / size; off < 0 || n < 0 || off > length || n > length-off {
+		return Extent{}, fmt.Errorf("binfmt.TokenIndex.Window %s: tokens %d to %d of sequence %d, which has %d: %w", x.name, off, off+n, i, length, ErrShort)
+	}
+	return Extent{Bin: e.Bin, Off: e.Off + off*size, Len: n * size}, nil
+}
+
+// Document returns the sequences of document d: first to end-1. Documents without sequences exist.
+func (x *TokenIndex) Document(d int64) (first, end int64, err error) {
+	err = x.read("Document", d, x.documents, func() error {
+		first, end = x.boundary(d), x.boundary(d+1)
+		if first < 0 || end < first || end > x.sequences {
+			return fmt.Errorf("document %d holds the sequences from %d to %d of %d: the document array is not sorted: %w", d, first, end, x.sequences, ErrIndex)
+		}
+		return nil
+	})
+	return first, end, err
+}
+
+func (x *TokenIndex) boundary(d int64) int64 { return le64(x.index[8*d:]) }
+
+// Mode returns the mode of sequence i, which multimodal files have: 0 is text, 1 an image. Without modes it is 0.
+func (x *TokenIndex) Mode(i int64) (int8, error) {
+	var mode int8
+	err := x.read("Mode", i, x.sequences, func() error {
+		if x.HasModes() {
+			mode = int8(x.modes[i])
+		}
+		return nil
+	})
+	return mode, err
+}
+
+// Key returns the key of a sample: the sequence's number.
+func (x *TokenIndex) Key(row int64) (string, error) {
+	err := x.read("Key", row, x.sequences, func() error { return nil })
+	return strconv.FormatInt(row, 10), err
+}
+
+// Part returns where a sequence lies. The field is TokensField.
+func (x *TokenIndex) Part(row int64, field string) (Part, error) {
+	if field != TokensField {
+		return Part{}, fmt.Errorf("binfmt.Part %s: field %q: %w", x.name, field, ErrNoField)
+	}
+	e, err := x.Extent(row)
+	return Part{Extent: e, Type: "application/octet-stream"}, err
+}
+
+// Scalar returns the mode of a sequence. The field is ModeField.
+func (x *TokenIndex) Scalar(row int64, field string) (Value, error) {
+	if field != ModeField || !x.HasModes() {
+		return Value{}, fmt.Errorf("binfmt.Scalar %s: field %q: %w", x.name, field, ErrNoField)
+	}
+	mode, err := x.Mode(row)
+	return Value{Kind: Int64, Int: int64(mode)}, err
+}
+
+// read runs f for entry i of n, and puts file and entry before its error.
+func (x *TokenIndex) read(op string, i, n int64, f func() error) error {
+	if x.data == nil {
+		return fmt.Errorf("binfmt.TokenIndex.%s %s: %w", op, x.name, fs.ErrClosed)
+	}
+	if i < 0 || i >= n {
+		return fmt.Errorf("binfmt.TokenIndex.%s %s: %d of %d: %w", op, x.name, i, n, ErrNoSample)
+	}
+	if err := guarded(f); err != nil {
+		return fmt.Errorf("binfmt.TokenIndex.%s %s: entry %d: %w", op, x.name, i, err)
+	}
+	return nil
+}
