@@ -37,7 +37,9 @@ def read(prefix: str | pathlib.Path, multimodal: bool = False) -> dict[str, Any]
     }
 
 
-def write(name: str, dtype: str, documents: list[list[tuple[list[int], int]]], multimodal: bool = False) -> dict[str, Any]:
+def write(
+    name: str, dtype: str, documents: list[list[tuple[list[int], int]]], multimodal: bool = False
+) -> dict[str, Any]:
     """Documents are lists of sequences, each its tokens and its mode."""
     builder = IndexedDatasetBuilder(str(HERE / f"{name}.bin"), dtype=np.dtype(dtype).type, multimodal=multimodal)
     for document in documents:
@@ -61,7 +63,11 @@ def huge() -> dict[str, Any]:
         writer.write(lengths, None, [0, 1, 3, 5])
     ends = np.cumsum(np.array(lengths, np.int64))
     starts = ends - np.array(lengths)
-    marks = {int(2 * (starts[1])): "0102030405ff", int(2 * (ends[2] - 3)): "aabbccddeeff", int(2 * starts[4]): "01000200030004000500"}
+    marks = {
+        int(2 * (starts[1])): "0102030405ff",
+        int(2 * (ends[2] - 3)): "aabbccddeeff",
+        int(2 * starts[4]): "01000200030004000500",
+    }
     windows = []
     with tempfile.TemporaryDirectory() as folder:
         prefix = pathlib.Path(folder) / "huge"
@@ -72,7 +78,14 @@ def huge() -> dict[str, Any]:
                 out.seek(at)
                 out.write(bytes.fromhex(mark))
         data = IndexedDataset(str(prefix), mmap=True)
-        for i, offset, count in ((0, 999_999_990, 10), (1, 0, 3), (1, 1, 2), (2, 1_199_999_995, 5), (4, 0, 5), (4, 3, 2)):
+        for i, offset, count in (
+            (0, 999_999_990, 10),
+            (1, 0, 3),
+            (1, 1, 2),
+            (2, 1_199_999_995, 5),
+            (4, 0, 5),
+            (4, 3, 2),
+        ):
             windows.append([i, offset, count, data.get(i, offset, count).tobytes().hex()])
         expect = {
             "dtype": np.dtype(data.index.dtype).name,
