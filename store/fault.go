@@ -116,7 +116,7 @@ func covers(ranges []Range, off int64) bool {
 func suffer(ctx context.Context, c *call, struck []*armed, do func() error) error {
 	for _, f := range struck {
 		if f.Kind == "delay" {
-			if err := sleep(ctx, f.Delay); err != nil {
+			if err := Sleep(ctx, f.Delay); err != nil {
 				return f.wrap(c, err)
 			}
 		}

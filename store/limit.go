@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -61,8 +62,8 @@ func Limit(s Store, o LimitOptions) Store {
 func pass(ctx context.Context, link *Pacer, n int64) error {
 	for n > 0 {
 		piece := min(n, link.Piece())
-		if wait := link.Reserve(now(), piece); wait > 0 {
-			if err := sleep(ctx, wait); err != nil {
+		if wait := link.Reserve(time.Now(), piece); wait > 0 {
+			if err := Sleep(ctx, wait); err != nil {
 				return err
 			}
 		}

@@ -73,9 +73,9 @@ func (m *Metrics) Snapshot() []OperationMetrics {
 // Measure counts every call of s in m.
 func Measure(s Store, m *Metrics) Store {
 	return &hooked{inner: s, around: func(ctx context.Context, c *call, do func() error) error {
-		start := now()
+		start := time.Now()
 		err := do()
-		m.counts[c.op].add(ctx, c, now().Sub(start), err)
+		m.counts[c.op].add(ctx, c, time.Since(start), err)
 		return err
 	}}
 }

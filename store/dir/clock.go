@@ -3,6 +3,8 @@ package dir
 import (
 	"context"
 	"time"
+
+	"github.com/stepahead-io/stepahead/store"
 )
 
 // Clock is the time that simulated nodes take. Tests give one of their own and never wait.
@@ -16,16 +18,4 @@ type wallClock struct{}
 
 func (wallClock) Now() time.Time { return time.Now() }
 
-func (wallClock) Sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (wallClock) Sleep(ctx context.Context, d time.Duration) error { return store.Sleep(ctx, d) }

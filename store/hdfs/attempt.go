@@ -58,7 +58,7 @@ func (a *attempt) run(ctx context.Context) (n int64, from place, err error) {
 		return 0, a.at, err
 	}
 	defer a.s.gates.leave(a.at.node)
-	start := now()
+	start := time.Now()
 	if a.s.bad.badness(a.b.id, a.at.node, start) > a.badness {
 		return 0, a.at, errTurnedBad
 	}
@@ -72,10 +72,10 @@ func (a *attempt) run(ctx context.Context) (n int64, from place, err error) {
 		second = a.hedge(ctx, span, limit, stop)
 	}
 	n, err = a.s.readFrom(own, a.b, a.at, a.parts)
-	a.s.hedges.observe(span, now().Sub(start))
+	a.s.hedges.observe(span, time.Since(start))
 	if second.wins(err == nil) {
 		second.copyTo(a.parts)
-		a.s.bad.nodeOvertaken(a.at.node, now())
+		a.s.bad.nodeOvertaken(a.at.node, time.Now())
 		return span, *a.spare, nil
 	}
 	if err != nil && ctx.Err() == nil && context.Cause(own) == errSlow {
@@ -116,7 +116,7 @@ func (a *attempt) hedge(ctx context.Context, span int64, limit time.Duration, ov
 		if h.err == nil {
 			overtake(errOvertaken)
 		} else if causeOf(h.err).blamesNode() {
-			a.s.bad.nodeFailed(a.spare.node, now())
+			a.s.bad.nodeFailed(a.spare.node, time.Now())
 		}
 	})
 	return h

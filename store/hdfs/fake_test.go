@@ -233,7 +233,7 @@ func (f *fake) Read(ctx context.Context, at datanode.Node, b datanode.Block, par
 		}
 	}
 	if slow > 0 {
-		if err := sleep(ctx, slow); err != nil {
+		if err := store.Sleep(ctx, slow); err != nil {
 			return 0, err
 		}
 	}

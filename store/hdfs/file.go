@@ -41,14 +41,14 @@ func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 // as if it were.
 func (s *Store) open(ctx context.Context, path string) (l *layout, fresh bool, err error) {
 	known, until := s.layouts.get(path)
-	if known != nil && now().Before(until) {
+	if known != nil && time.Now().Before(until) {
 		return known, true, nil
 	}
 	status, err := s.fileStatus(ctx, path)
 	if err != nil {
 		return nil, false, err
 	}
-	if known != nil && known.version == versionOf(status) && !known.open && now().Sub(known.learned) < locationsFor {
+	if known != nil && known.version == versionOf(status) && !known.open && time.Since(known.learned) < locationsFor {
 		return known, false, nil
 	}
 	l = newLayout(path, status)

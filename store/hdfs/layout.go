@@ -45,7 +45,7 @@ type layout struct {
 
 func newLayout(path string, s *hproto.FileStatus) *layout {
 	l := &layout{
-		path: path, version: versionOf(s), learned: now(), size: int64(s.GetLength()), factor: max(int(s.GetBlockReplication()), 1),
+		path: path, version: versionOf(s), learned: time.Now(), size: int64(s.GetLength()), factor: max(int(s.GetBlockReplication()), 1),
 		striped: policyOf(s.GetEcPolicy()), step: max(int64(s.GetBlockSize()), 1), asking: make(chan struct{}, 1),
 		byPath: s.GetFileId() == 0 || slices.Contains(strings.Split(path, "/"), ".snapshot"),
 	}

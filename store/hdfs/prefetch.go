@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 )
@@ -21,7 +22,7 @@ func (s *Store) Prefetch(ctx context.Context, names []string) error {
 	folders := map[string][]string{}
 	for _, name := range names {
 		p := s.path(name)
-		if _, until := s.layouts.get(p); !now().Before(until) {
+		if _, until := s.layouts.get(p); !time.Now().Before(until) {
 			folders[path.Dir(p)] = append(folders[path.Dir(p)], path.Base(p))
 		}
 	}
@@ -41,7 +42,7 @@ func (s *Store) Prefetch(ctx context.Context, names []string) error {
 	}
 	s.each(len(alone), func(i int) {
 		if l, _, err := s.open(ctx, alone[i]); err == nil && !l.open {
-			s.layouts.put(l, now().Add(prefetchedFor))
+			s.layouts.put(l, time.Now().Add(prefetchedFor))
 		}
 	})
 	if err := ctx.Err(); err != nil {
@@ -102,6 +103,6 @@ func (s *Store) learnListed(path string, status *hproto.FileStatus) {
 	}
 	l := newLayout(path, status)
 	if err := s.takeIn(l, located); err == nil {
-		s.layouts.put(l, now().Add(prefetchedFor))
+		s.layouts.put(l, time.Now().Add(prefetchedFor))
 	}
 }

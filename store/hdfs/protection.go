@@ -73,7 +73,7 @@ func (p *protection) Protection(ctx context.Context) (datanode.Protection, error
 
 // ask brings what is known up to date. What was known before outlives a NameNode that does not answer.
 func (p *protection) ask(ctx context.Context) error {
-	if p.asked.IsZero() || now().Sub(p.asked) >= defaultsLife {
+	if p.asked.IsZero() || time.Since(p.asked) >= defaultsLife {
 		d, err := p.names.GetServerDefaults(ctx)
 		switch {
 		case err == nil:
@@ -81,7 +81,7 @@ func (p *protection) ask(ctx context.Context) error {
 		case p.asked.IsZero():
 			return err
 		}
-		p.asked = now()
+		p.asked = time.Now()
 	}
 	if !p.encrypt || p.key != nil {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -46,11 +47,11 @@ func (r *blockRead) run(ctx context.Context) error {
 			}
 			continue
 		}
-		pause, more := r.trial.next(jitter())
+		pause, more := r.trial.next(rand.Float64())
 		if !more || endsWithin(ctx, pause) {
 			return r.trial.error(r.b)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := store.Sleep(ctx, pause); err != nil {
 			return err
 		}
 		if err := r.renew(ctx, false); err != nil {
@@ -58,6 +59,12 @@ func (r *blockRead) run(ctx context.Context) error {
 		}
 		r.tried = r.tried[:0]
 	}
+}
+
+// endsWithin tells whether ctx ends before d has passed: waiting so long would be of no use.
+func endsWithin(ctx context.Context, d time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= d
 }
 
 // round tries the places that the block has, each once, the best first.
@@ -98,7 +105,7 @@ func (r *blockRead) follow(ctx context.Context, p place, c cause, failed error) 
 	r.tried = append(r.tried, p.node)
 	r.s.stats.retried(c)
 	if c.blamesNode() {
-		r.s.bad.nodeFailed(p.node, now())
+		r.s.bad.nodeFailed(p.node, time.Now())
 	}
 	switch r.trial.after(p, c, failed) {
 	case samePlace:
@@ -107,18 +114,18 @@ func (r *blockRead) follow(ctx context.Context, p place, c cause, failed error) 
 		return p.node, r.renewSoon(ctx, true)
 	case renewAndNext:
 		err := r.renewSoon(ctx, false)
-		r.s.bad.replicaFailed(r.b.id, p.node, now())
+		r.s.bad.replicaFailed(r.b.id, p.node, time.Now())
 		return nil, err
 	}
 	if c.blamesReplica() {
-		r.s.bad.replicaFailed(r.b.id, p.node, now())
+		r.s.bad.replicaFailed(r.b.id, p.node, time.Now())
 	}
 	return nil, nil
 }
 
 // try reads from a place, and keeps what came of it.
 func (r *blockRead) try(ctx context.Context, p place, places []place) (cause, error) {
-	a := attempt{s: r.s, b: r.b, at: p, parts: r.parts, badness: r.s.bad.badness(r.b.id, p.node, now()), patient: r.only != "" || len(places) == 1 || r.trial.patient()}
+	a := attempt{s: r.s, b: r.b, at: p, parts: r.parts, badness: r.s.bad.badness(r.b.id, p.node, time.Now()), patient: r.only != "" || len(places) == 1 || r.trial.patient()}
 	if r.only == "" {
 		a.spare = r.spare(p, places)
 	}
@@ -141,7 +148,7 @@ func (r *blockRead) try(ctx context.Context, p place, places []place) (cause, er
 
 // places are those that may be read, the best first.
 func (r *blockRead) places() []place {
-	when := now()
+	when := time.Now()
 	places := r.s.reader.order(r.b, func(p place) int { return r.s.bad.badness(r.b.id, p.node, when) })
 	if r.only != "" {
 		places = slices.DeleteFunc(places, func(p place) bool { return p.node.id != r.only })

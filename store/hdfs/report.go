@@ -20,7 +20,7 @@ func (s *Store) reportCorrupt(ctx context.Context, b *block, bad []place) {
 	}
 	news := bad[:0]
 	for _, p := range bad {
-		if s.reports.first(replicaKey{b.id, p.node}, now()) {
+		if s.reports.first(replicaKey{b.id, p.node}, time.Now()) {
 			news = append(news, p)
 		}
 	}

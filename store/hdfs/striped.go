@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -80,7 +81,7 @@ func (u *units) group() *block {
 
 // places are the nodes that hold a unit, the best first.
 func (u *units) places(unit int) []place {
-	b, when := u.group(), now()
+	b, when := u.group(), time.Now()
 	bad := func(p place) int { return u.s.bad.badness(unitID(b, unit), p.node, when) }
 	return slices.DeleteFunc(u.s.reader.order(b, bad), func(p place) bool {
 		return p.unit != unit || !u.all && bad(p) != fine
@@ -100,7 +101,7 @@ func (u *units) Read(ctx context.Context, unit int, parts []ec.Part) (n int64, e
 	places := u.places(unit)
 	for i := 0; i < len(places); i++ {
 		b := u.unit(unit)
-		a := attempt{s: u.s, b: b, at: places[i], parts: left, patient: u.all, badness: u.s.bad.badness(b.id, places[i].node, now())}
+		a := attempt{s: u.s, b: b, at: places[i], parts: left, patient: u.all, badness: u.s.bad.badness(b.id, places[i].node, time.Now())}
 		var got int64
 		got, _, err = a.run(ctx)
 		u.s.stats.delivered(u.s.reader.distance(places[i].node), min(got, asked(left)))
@@ -139,9 +140,9 @@ func (u *units) failed(ctx context.Context, b *block, p place, err error) (again
 	case c == byToken:
 		return u.renew(ctx)
 	case c.blamesNode():
-		u.s.bad.nodeFailed(p.node, now())
+		u.s.bad.nodeFailed(p.node, time.Now())
 	case c.blamesReplica():
-		u.s.bad.replicaFailed(b.id, p.node, now())
+		u.s.bad.replicaFailed(b.id, p.node, time.Now())
 	}
 	if c == byChecksum {
 		u.s.reportCorrupt(ctx, b, []place{p})
