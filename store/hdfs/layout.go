@@ -141,7 +141,6 @@ func (s *Store) learn(ctx context.Context, l *layout, off int64) error {
 	if _, _, ok := l.known(off, 1); !ok {
 		return fmt.Errorf("%w: the NameNode gives no block at offset %d of a file of %d bytes", store.ErrUnavailable, off, l.size)
 	}
-	s.layouts.grew(l)
 	return nil
 }
 
@@ -195,6 +194,7 @@ func (s *Store) fetch(ctx context.Context, l *layout, off, n int64) error {
 		}
 	}
 	err = s.takeIn(l, located)
+	s.layouts.grew(l)
 	if errors.Is(err, store.ErrIdentity) {
 		s.layouts.forget(l.path)
 		if gone := s.stillThere(ctx, l); gone != nil { // it knows the identity that is there now

@@ -24,20 +24,20 @@ func (s *Store) List(ctx context.Context, dir string) ([]store.Info, error) {
 		return nil, s.failed("List", dir, err)
 	}
 	infos := []store.Info{}
-	err := s.pages(ctx, s.path(dir), nil, false, func(page []*hproto.FileStatus) (bool, error) {
+	err := s.pages(ctx, s.path(dir), func(page []*hproto.FileStatus) error {
 		for _, status := range page {
 			base := string(status.GetPath())
 			if base == "" { // the answer for a file is the file
-				return false, syscall.ENOTDIR
+				return syscall.ENOTDIR
 			}
 			if !strings.HasPrefix(base, tempPrefix) && (base != metaDir || dir != "/") {
 				infos = append(infos, describe(path.Join(dir, base), status))
 			}
 		}
 		if len(infos) > maxListed {
-			return false, fmt.Errorf("%w: more than %d entries", syscall.EFBIG, maxListed)
+			return fmt.Errorf("%w: more than %d entries", syscall.EFBIG, maxListed)
 		}
-		return true, nil
+		return nil
 	})
 	if err != nil {
 		return nil, s.failed("List", dir, err)
@@ -46,19 +46,16 @@ func (s *Store) List(ctx context.Context, dir string) ([]store.Info, error) {
 	return infos, nil
 }
 
-// pages gives a folder's entries after one, page by page, until each says that it has enough.
-func (s *Store) pages(ctx context.Context, path string, after []byte, located bool, each func([]*hproto.FileStatus) (more bool, err error)) error {
+// pages gives a folder's entries page by page.
+func (s *Store) pages(ctx context.Context, path string, each func([]*hproto.FileStatus) error) error {
+	var after []byte
 	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		listing, err := s.names.GetListing(ctx, path, after, located)
+		listing, err := s.names.GetListing(ctx, path, after, false)
 		if err != nil {
 			return err
 		}
 		page := listing.GetPartialListing()
-		more, err := each(page)
-		if err != nil || !more || listing.GetRemainingEntries() == 0 {
+		if err := each(page); err != nil || listing.GetRemainingEntries() == 0 {
 			return err
 		}
 		if len(page) == 0 || string(page[len(page)-1].GetPath()) <= string(after) {

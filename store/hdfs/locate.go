@@ -63,7 +63,6 @@ func (s *Store) relearn(ctx context.Context, l *layout, off, n int64) error {
 			return err
 		}
 	}
-	s.layouts.grew(l)
 	return nil
 }
 
