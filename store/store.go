@@ -30,8 +30,8 @@ type Store interface {
 	// replaces a file at the new name, never a folder. The new parent folder must exist.
 	Rename(ctx context.Context, from, to string) error
 	// Remove deletes a file, or a folder that List shows as empty, whatever killed writers left in it.
-	// Files opened before stay readable where the store
-	// can do it (store/dir), else their reads fail with class NotFound or IdentityChanged.
+	// Files opened before stay readable where the store can do it (store/dir), else their reads fail with
+	// class NotFound or IdentityChanged.
 	Remove(ctx context.Context, name string) error
 	// Locate says which nodes hold the bytes [off, off+n) of a file: the rows of every block that
 	// the range touches, sorted by Off and then nearest first. n = 0 touches none. A range outside

@@ -1,4 +1,4 @@
-package address_test
+package address
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/store"
-	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/store/dir"
 	"github.com/stepahead-io/stepahead/store/storetest"
 )
@@ -20,9 +19,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func open(t *testing.T, url string) *address.Place {
+func open(t *testing.T, url string, o Options) *Place {
 	t.Helper()
-	p, err := address.Open(t.Context(), url, address.Options{})
+	p, err := Open(t.Context(), url, o)
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Close()) })
 	return p
@@ -35,7 +34,7 @@ func TestFolders(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(root, odd), []byte("found"), 0o600))
 	escaped := "a%20b%2541%C3%A9" // as RFC 8089 has it, and pathlib.Path.as_uri
 	for _, url := range []string{root + "/" + odd, "dir://" + root + "/" + odd, "file://" + root + "/" + escaped, "file://localhost" + root + "/" + escaped} {
-		p := open(t, url)
+		p := open(t, url, Options{})
 		if got := storetest.Get(t, p.Store, p.Name); string(got) != "found" {
 			t.Errorf("%s: %q", url, got)
 		}
@@ -51,13 +50,13 @@ func TestFolders(t *testing.T) {
 func TestNodes(t *testing.T) {
 	root := t.TempDir()
 	must(t, dir.Init(root, dir.Topology{Nodes: []dir.Node{{Name: "dn1"}, {Name: "dn2"}}}))
-	p, err := address.Open(t.Context(), root, address.Options{Node: "dn2"})
+	p, err := Open(t.Context(), root, Options{Node: "dn2"})
 	must(t, err)
 	defer p.Close()
 	if p.Node != "dn2" || !p.Simulated {
 		t.Errorf("%+v", p)
 	}
-	if _, err := address.Open(t.Context(), root, address.Options{Node: "dn9"}); !errors.Is(err, dir.ErrNode) {
+	if _, err := Open(t.Context(), root, Options{Node: "dn9"}); !errors.Is(err, dir.ErrNode) {
 		t.Errorf("a node that is not there: %v", err)
 	}
 }
@@ -75,7 +74,7 @@ func TestRefused(t *testing.T) {
 		"":                   "empty",
 		"/a\x00b":            "NUL",
 	} {
-		_, err := address.Open(t.Context(), url, address.Options{})
+		_, err := Open(t.Context(), url, Options{})
 		if !errors.Is(err, store.ErrName) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", url, err, want)
 		}
@@ -87,12 +86,18 @@ func TestResolve(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(root, "pho tos"), 0o755))
 	link := filepath.Join(t.TempDir(), "link")
 	must(t, os.Symlink(root, link))
-	p := open(t, root)
-	for url, want := range map[string]string{
+	p := open(t, root, Options{})
+	wantResolved(t, p, map[string]string{
 		root: "/", root + "/pho tos": "/pho tos", "dir://" + root + "/pho tos": "/pho tos", link + "/pho tos": "/pho tos",
 		"file://" + root + "/pho%20tos": "/pho tos", "file://h" + root: "",
 		root + "/../x": "", "photos": "", "s3://ns/photos": "", "dir://photos": "", "/": "",
-	} {
+	})
+}
+
+// wantResolved: URLs mean these names in a store; "" stands for an error.
+func wantResolved(t *testing.T, p *Place, names map[string]string) {
+	t.Helper()
+	for url, want := range names {
 		got, err := p.Resolve(url)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("Resolve(%s) = %q, %v, want %q", url, got, err, want)

@@ -69,7 +69,10 @@ func findNode(ctx context.Context, st *hdfs.Store, text string) (store.Replica, 
 // clusterOf is the cluster that an address names. A name that is neither a nameservice of the configuration nor a host is
 // refused here; else it would show only when nobody answers.
 func clusterOf(ctx context.Context, url string, cfg *conf.Config, o Options) (conf.Cluster, error) {
-	authority, _, _ := strings.Cut(strings.TrimPrefix(url, "hdfs://"), "/")
+	authority, _, err := hdfs.ParseURL(url)
+	if err != nil {
+		return conf.Cluster{}, err
+	}
 	cluster, err := cfg.Cluster(authority)
 	if err != nil || authority == "" || cluster.Name == authority || strings.Contains(authority, ":") {
 		return cluster, err
@@ -118,13 +121,11 @@ func (l lake) url(name string) string { return "hdfs://" + l.Cluster().Name + na
 
 // resolve takes an address of the same cluster, whatever it calls the cluster.
 func (l lake) resolve(url string) (string, error) {
-	rest, ok := strings.CutPrefix(url, "hdfs://")
-	if !ok {
+	if !strings.HasPrefix(url, "hdfs://") {
 		return "", fmt.Errorf("%q: not an hdfs:// address: this store is %s", url, l.url("/"))
 	}
-	authority, name, _ := strings.Cut(rest, "/")
-	name = "/" + strings.TrimSuffix(name, "/")
-	if err := store.CheckName(name); err != nil {
+	authority, name, err := hdfs.ParseURL(url)
+	if err != nil {
 		return "", err
 	}
 	cluster, err := l.cfg.Cluster(authority)

@@ -20,9 +20,7 @@ func environment(t *testing.T, settings map[string]string, more map[string]strin
 	for key, value := range settings {
 		xml += "<property><name>" + key + "</name><value>" + value + "</value></property>"
 	}
-	if err := os.WriteFile(filepath.Join(dir, "hdfs-site.xml"), []byte(xml+"</configuration>"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "hdfs-site.xml"), []byte(xml+"</configuration>"), 0o600))
 	o := Options{Getenv: func(name string) string {
 		if name == "HADOOP_CONF_DIR" && settings != nil {
 			return dir
@@ -50,44 +48,25 @@ func TestHDFSAddresses(t *testing.T) {
 		"hdfs://prod/photos/a b%20c": "hdfs://prod/photos/a b%20c", "hdfs://prod": "hdfs://prod/", "hdfs:///photos/": "hdfs://prod/photos",
 		"hdfs://nn2.test:9000/x": "hdfs://nn2.test:9000/x", "hdfs://known.test/x": "hdfs://known.test:8020/x",
 	} {
-		p, err := Open(t.Context(), url, o)
-		if err != nil {
-			t.Errorf("%s: %v", url, err)
-			continue
-		}
+		p := open(t, url, o)
 		if got := p.URL(p.Name); got != back || !p.Remote || p.Simulated {
 			t.Errorf("%s is %s again, %+v", url, got, p)
-		}
-		if err := p.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 }
 
 func TestHDFSResolve(t *testing.T) {
-	p, err := Open(t.Context(), "hdfs://prod/apps", environment(t, nameservice, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	for url, want := range map[string]string{
+	wantResolved(t, open(t, "hdfs://prod/apps", environment(t, nameservice, nil)), map[string]string{
 		"hdfs://prod/photos": "/photos", "hdfs:///photos/": "/photos", "hdfs://nn1.test/photos": "/photos", "hdfs://nn2.test:9000/": "/",
 		"hdfs://nn1.test:9000/photos": "", "hdfs://other.test/photos": "", "/photos": "", "dir:///photos": "", "hdfs://prod/a/../b": "", "hdfs://prod:8020/x": "",
-	} {
-		got, err := p.Resolve(url)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("Resolve(%s) = %q, %v, want %q", url, got, err, want)
-		}
-	}
+	})
 }
 
 // TestHDFSRefused: what keeps a cluster from being opened is named, with what to do.
 func TestHDFSRefused(t *testing.T) {
 	kerberos := map[string]string{"hadoop.security.authentication": "kerberos"}
 	krb5 := filepath.Join(t.TempDir(), "krb5.conf")
-	if err := os.WriteFile(krb5, []byte("[libdefaults]\n default_realm = EXAMPLE.TEST\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(krb5, []byte("[libdefaults]\n default_realm = EXAMPLE.TEST\n"), 0o600))
 	for name, row := range map[string]struct {
 		url      string
 		settings map[string]string

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/conf"
 	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
@@ -192,7 +193,24 @@ func (f *fake) GetListing(ctx context.Context, dir string, after []byte, located
 	defer f.mu.Unlock()
 	f.calls["getListing"]++
 	const page = 10
-	var all []*hproto.FileStatus
+	all := f.entries(dir, after, located)
+	left := max(len(all)-page, 0)
+	return &hproto.DirectoryListing{PartialListing: all[:len(all)-left], RemainingEntries: proto.Uint32(uint32(left))}, nil
+}
+
+func (f *fake) ListAll(ctx context.Context, dir string, each func(*hproto.FileStatus) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.entries(dir, nil, false) {
+		if err := each(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries is what a folder holds after a name, sorted. f.mu is held.
+func (f *fake) entries(dir string, after []byte, located bool) (all []*hproto.FileStatus) {
 	for name, file := range f.files {
 		base := path.Base(name)
 		if path.Dir(name) == dir && base > string(after) {
@@ -205,8 +223,7 @@ func (f *fake) GetListing(ctx context.Context, dir string, after []byte, located
 		}
 	}
 	slices.SortFunc(all, func(a, b *hproto.FileStatus) int { return cmp.Compare(string(a.Path), string(b.Path)) })
-	left := max(len(all)-page, 0)
-	return &hproto.DirectoryListing{PartialListing: all[:len(all)-left], RemainingEntries: proto.Uint32(uint32(left))}, nil
+	return all
 }
 
 func (f *fake) ReportBadBlocks(ctx context.Context, blocks []*hproto.LocatedBlock) error {

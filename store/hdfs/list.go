@@ -24,18 +24,15 @@ func (s *Store) List(ctx context.Context, dir string) ([]store.Info, error) {
 		return nil, s.failed("List", dir, err)
 	}
 	infos := []store.Info{}
-	err := s.pages(ctx, s.path(dir), func(page []*hproto.FileStatus) error {
-		for _, status := range page {
-			base := string(status.GetPath())
-			if base == "" { // the answer for a file is the file
-				return syscall.ENOTDIR
-			}
-			if !strings.HasPrefix(base, tempPrefix) && (base != metaDir || dir != "/") {
-				infos = append(infos, describe(path.Join(dir, base), status))
-			}
-		}
-		if len(infos) > maxListed {
+	err := s.names.ListAll(ctx, s.path(dir), func(status *hproto.FileStatus) error {
+		base := string(status.GetPath())
+		switch {
+		case base == "": // the answer for a file is the file
+			return syscall.ENOTDIR
+		case len(infos) == maxListed:
 			return fmt.Errorf("%w: more than %d entries", syscall.EFBIG, maxListed)
+		case !strings.HasPrefix(base, tempPrefix) && (base != metaDir || dir != "/"):
+			infos = append(infos, describe(path.Join(dir, base), status))
 		}
 		return nil
 	})
@@ -44,23 +41,4 @@ func (s *Store) List(ctx context.Context, dir string) ([]store.Info, error) {
 	}
 	slices.SortFunc(infos, func(a, b store.Info) int { return cmp.Compare(a.Name, b.Name) })
 	return infos, nil
-}
-
-// pages gives a folder's entries page by page.
-func (s *Store) pages(ctx context.Context, path string, each func([]*hproto.FileStatus) error) error {
-	var after []byte
-	for {
-		listing, err := s.names.GetListing(ctx, path, after, false)
-		if err != nil {
-			return err
-		}
-		page := listing.GetPartialListing()
-		if err := each(page); err != nil || listing.GetRemainingEntries() == 0 {
-			return err
-		}
-		if len(page) == 0 || string(page[len(page)-1].GetPath()) <= string(after) {
-			return fmt.Errorf("%w: the NameNode says that %d entries are left after %q, and gives none", store.ErrUnavailable, listing.GetRemainingEntries(), after)
-		}
-		after = page[len(page)-1].GetPath()
-	}
 }

@@ -157,7 +157,7 @@ func TestReadReplica(t *testing.T) {
 	})
 }
 
-func TestListPages(t *testing.T) {
+func TestList(t *testing.T) {
 	c := newScene(t, Options{})
 	var want []string
 	for i := range 57 {
@@ -178,7 +178,7 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestParseURL(t *testing.T) {
 	for url, want := range map[string]string{
 		"hdfs://ns/a/b":     "ns /a/b",
 		"hdfs://h:8020/a%2": "h:8020 /a%2",
@@ -188,13 +188,13 @@ func TestParse(t *testing.T) {
 		"hdfs://ns/a/":      "ns /a",
 		"/a/b":              " /a/b",
 	} {
-		authority, name, err := parse(url)
+		authority, name, err := ParseURL(url)
 		if got := authority + " " + name; err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", url, got, err, want)
 		}
 	}
 	for _, url := range []string{"", "a/b", "s3://x/y", "hdfs://ns//a", "hdfs://ns/a/../b"} {
-		if _, _, err := parse(url); !errors.Is(err, store.ErrName) {
+		if _, _, err := ParseURL(url); !errors.Is(err, store.ErrName) {
 			t.Errorf("%q: %v", url, err)
 		}
 	}

@@ -32,7 +32,7 @@ func open(url string, o Options) (*Store, string, error) {
 		return nil, "", err
 	}
 	o = o.withDefaults()
-	authority, name, err := parse(url)
+	authority, name, err := ParseURL(url)
 	if err != nil {
 		return nil, "", err
 	}

@@ -97,6 +97,7 @@ type nameNode interface {
 	GetFileInfo(ctx context.Context, path string) (*hproto.FileStatus, error)
 	GetBlockLocations(ctx context.Context, path string, off, n int64) (*hproto.LocatedBlocks, error)
 	GetListing(ctx context.Context, path string, startAfter []byte, needLocation bool) (*hproto.DirectoryListing, error)
+	ListAll(ctx context.Context, path string, each func(*hproto.FileStatus) error) error
 	ReportBadBlocks(ctx context.Context, blocks []*hproto.LocatedBlock) error
 }
 
@@ -151,9 +152,9 @@ func newStore(o Options, cluster conf.Cluster, names nameNode, data dataNodes) *
 // Cluster is the cluster that the store reads.
 func (s *Store) Cluster() conf.Cluster { return s.cluster }
 
-// parse splits an address, hdfs://authority/path. Nothing is decoded: what follows the authority is the path as it is. A
-// path alone is one of the default cluster.
-func parse(url string) (authority, name string, err error) {
+// ParseURL splits an address, hdfs://authority/path, into what conf.Config.Cluster takes and a name. Nothing is decoded: what
+// follows the authority is the path as it is. A path alone is one of the default cluster. Errors match store.ErrName.
+func ParseURL(url string) (authority, name string, err error) {
 	rest, ok := strings.CutPrefix(url, "hdfs://")
 	switch scheme, _, other := strings.Cut(url, "://"); {
 	case ok:

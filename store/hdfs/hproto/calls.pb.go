@@ -219,69 +219,7 @@ func (x *SetXAttrRequest_Flag) UnmarshalJSON(b []byte) error {
 
 // Deprecated: Use SetXAttrRequest_Flag.Descriptor instead.
 func (SetXAttrRequest_Flag) EnumDescriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{44, 0}
-}
-
-type HAServiceStateResponse_State int32
-
-const (
-	HAServiceStateResponse_INITIALIZING HAServiceStateResponse_State = 0
-	HAServiceStateResponse_ACTIVE       HAServiceStateResponse_State = 1
-	HAServiceStateResponse_STANDBY      HAServiceStateResponse_State = 2
-	HAServiceStateResponse_OBSERVER     HAServiceStateResponse_State = 3
-)
-
-// Enum value maps for HAServiceStateResponse_State.
-var (
-	HAServiceStateResponse_State_name = map[int32]string{
-		0: "INITIALIZING",
-		1: "ACTIVE",
-		2: "STANDBY",
-		3: "OBSERVER",
-	}
-	HAServiceStateResponse_State_value = map[string]int32{
-		"INITIALIZING": 0,
-		"ACTIVE":       1,
-		"STANDBY":      2,
-		"OBSERVER":     3,
-	}
-)
-
-func (x HAServiceStateResponse_State) Enum() *HAServiceStateResponse_State {
-	p := new(HAServiceStateResponse_State)
-	*p = x
-	return p
-}
-
-func (x HAServiceStateResponse_State) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (HAServiceStateResponse_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_store_hdfs_hproto_calls_proto_enumTypes[3].Descriptor()
-}
-
-func (HAServiceStateResponse_State) Type() protoreflect.EnumType {
-	return &file_store_hdfs_hproto_calls_proto_enumTypes[3]
-}
-
-func (x HAServiceStateResponse_State) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Do not use.
-func (x *HAServiceStateResponse_State) UnmarshalJSON(b []byte) error {
-	num, err := protoimpl.X.UnmarshalJSONEnum(x.Descriptor(), b)
-	if err != nil {
-		return err
-	}
-	*x = HAServiceStateResponse_State(num)
-	return nil
-}
-
-// Deprecated: Use HAServiceStateResponse_State.Descriptor instead.
-func (HAServiceStateResponse_State) EnumDescriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{51, 0}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{42, 0}
 }
 
 type GetBlockLocationsRequest struct {
@@ -2009,94 +1947,6 @@ func (x *GetErasureCodingPolicyResponse) GetEcPolicy() *ErasureCodingPolicy {
 	return nil
 }
 
-type GetEZForPathRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Src           *string                `protobuf:"bytes,1,req,name=src" json:"src,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetEZForPathRequest) Reset() {
-	*x = GetEZForPathRequest{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetEZForPathRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetEZForPathRequest) ProtoMessage() {}
-
-func (x *GetEZForPathRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetEZForPathRequest.ProtoReflect.Descriptor instead.
-func (*GetEZForPathRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{36}
-}
-
-func (x *GetEZForPathRequest) GetSrc() string {
-	if x != nil && x.Src != nil {
-		return *x.Src
-	}
-	return ""
-}
-
-type GetEZForPathResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Zone          *EncryptionZone        `protobuf:"bytes,1,opt,name=zone" json:"zone,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetEZForPathResponse) Reset() {
-	*x = GetEZForPathResponse{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetEZForPathResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetEZForPathResponse) ProtoMessage() {}
-
-func (x *GetEZForPathResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetEZForPathResponse.ProtoReflect.Descriptor instead.
-func (*GetEZForPathResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{37}
-}
-
-func (x *GetEZForPathResponse) GetZone() *EncryptionZone {
-	if x != nil {
-		return x.Zone
-	}
-	return nil
-}
-
 type GetQuotaUsageRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          *string                `protobuf:"bytes,1,req,name=path" json:"path,omitempty"`
@@ -2106,7 +1956,7 @@ type GetQuotaUsageRequest struct {
 
 func (x *GetQuotaUsageRequest) Reset() {
 	*x = GetQuotaUsageRequest{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[38]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +1968,7 @@ func (x *GetQuotaUsageRequest) String() string {
 func (*GetQuotaUsageRequest) ProtoMessage() {}
 
 func (x *GetQuotaUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[38]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +1981,7 @@ func (x *GetQuotaUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotaUsageRequest.ProtoReflect.Descriptor instead.
 func (*GetQuotaUsageRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{38}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetQuotaUsageRequest) GetPath() string {
@@ -2150,7 +2000,7 @@ type GetQuotaUsageResponse struct {
 
 func (x *GetQuotaUsageResponse) Reset() {
 	*x = GetQuotaUsageResponse{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[39]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2012,7 @@ func (x *GetQuotaUsageResponse) String() string {
 func (*GetQuotaUsageResponse) ProtoMessage() {}
 
 func (x *GetQuotaUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[39]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2025,7 @@ func (x *GetQuotaUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotaUsageResponse.ProtoReflect.Descriptor instead.
 func (*GetQuotaUsageResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{39}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetQuotaUsageResponse) GetUsage() *QuotaUsage {
@@ -2194,7 +2044,7 @@ type GetContentSummaryRequest struct {
 
 func (x *GetContentSummaryRequest) Reset() {
 	*x = GetContentSummaryRequest{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[40]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2056,7 @@ func (x *GetContentSummaryRequest) String() string {
 func (*GetContentSummaryRequest) ProtoMessage() {}
 
 func (x *GetContentSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[40]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2069,7 @@ func (x *GetContentSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContentSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetContentSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{40}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetContentSummaryRequest) GetPath() string {
@@ -2238,7 +2088,7 @@ type GetContentSummaryResponse struct {
 
 func (x *GetContentSummaryResponse) Reset() {
 	*x = GetContentSummaryResponse{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[41]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2100,7 @@ func (x *GetContentSummaryResponse) String() string {
 func (*GetContentSummaryResponse) ProtoMessage() {}
 
 func (x *GetContentSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[41]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2113,7 @@ func (x *GetContentSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContentSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetContentSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{41}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetContentSummaryResponse) GetSummary() *ContentSummary {
@@ -2283,7 +2133,7 @@ type GetXAttrsRequest struct {
 
 func (x *GetXAttrsRequest) Reset() {
 	*x = GetXAttrsRequest{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[42]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2145,7 @@ func (x *GetXAttrsRequest) String() string {
 func (*GetXAttrsRequest) ProtoMessage() {}
 
 func (x *GetXAttrsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[42]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2158,7 @@ func (x *GetXAttrsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetXAttrsRequest.ProtoReflect.Descriptor instead.
 func (*GetXAttrsRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{42}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetXAttrsRequest) GetSrc() string {
@@ -2334,7 +2184,7 @@ type GetXAttrsResponse struct {
 
 func (x *GetXAttrsResponse) Reset() {
 	*x = GetXAttrsResponse{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[43]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2196,7 @@ func (x *GetXAttrsResponse) String() string {
 func (*GetXAttrsResponse) ProtoMessage() {}
 
 func (x *GetXAttrsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[43]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2209,7 @@ func (x *GetXAttrsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetXAttrsResponse.ProtoReflect.Descriptor instead.
 func (*GetXAttrsResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{43}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetXAttrsResponse) GetXAttrs() []*XAttr {
@@ -2380,7 +2230,7 @@ type SetXAttrRequest struct {
 
 func (x *SetXAttrRequest) Reset() {
 	*x = SetXAttrRequest{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[44]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2242,7 @@ func (x *SetXAttrRequest) String() string {
 func (*SetXAttrRequest) ProtoMessage() {}
 
 func (x *SetXAttrRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[44]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2255,7 @@ func (x *SetXAttrRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetXAttrRequest.ProtoReflect.Descriptor instead.
 func (*SetXAttrRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{44}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetXAttrRequest) GetSrc() string {
@@ -2437,7 +2287,7 @@ type SetXAttrResponse struct {
 
 func (x *SetXAttrResponse) Reset() {
 	*x = SetXAttrResponse{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[45]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2299,7 @@ func (x *SetXAttrResponse) String() string {
 func (*SetXAttrResponse) ProtoMessage() {}
 
 func (x *SetXAttrResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[45]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2312,7 @@ func (x *SetXAttrResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetXAttrResponse.ProtoReflect.Descriptor instead.
 func (*SetXAttrResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{45}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{43}
 }
 
 type RemoveXAttrRequest struct {
@@ -2475,7 +2325,7 @@ type RemoveXAttrRequest struct {
 
 func (x *RemoveXAttrRequest) Reset() {
 	*x = RemoveXAttrRequest{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[46]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2487,7 +2337,7 @@ func (x *RemoveXAttrRequest) String() string {
 func (*RemoveXAttrRequest) ProtoMessage() {}
 
 func (x *RemoveXAttrRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[46]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2500,7 +2350,7 @@ func (x *RemoveXAttrRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveXAttrRequest.ProtoReflect.Descriptor instead.
 func (*RemoveXAttrRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{46}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RemoveXAttrRequest) GetSrc() string {
@@ -2525,7 +2375,7 @@ type RemoveXAttrResponse struct {
 
 func (x *RemoveXAttrResponse) Reset() {
 	*x = RemoveXAttrResponse{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[47]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2387,7 @@ func (x *RemoveXAttrResponse) String() string {
 func (*RemoveXAttrResponse) ProtoMessage() {}
 
 func (x *RemoveXAttrResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[47]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2400,7 @@ func (x *RemoveXAttrResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveXAttrResponse.ProtoReflect.Descriptor instead.
 func (*RemoveXAttrResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{47}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{45}
 }
 
 type MsyncRequest struct {
@@ -2561,7 +2411,7 @@ type MsyncRequest struct {
 
 func (x *MsyncRequest) Reset() {
 	*x = MsyncRequest{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[48]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2573,7 +2423,7 @@ func (x *MsyncRequest) String() string {
 func (*MsyncRequest) ProtoMessage() {}
 
 func (x *MsyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[48]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2586,7 +2436,7 @@ func (x *MsyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MsyncRequest.ProtoReflect.Descriptor instead.
 func (*MsyncRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{48}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{46}
 }
 
 type MsyncResponse struct {
@@ -2597,7 +2447,7 @@ type MsyncResponse struct {
 
 func (x *MsyncResponse) Reset() {
 	*x = MsyncResponse{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[49]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2459,7 @@ func (x *MsyncResponse) String() string {
 func (*MsyncResponse) ProtoMessage() {}
 
 func (x *MsyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[49]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,183 +2472,7 @@ func (x *MsyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MsyncResponse.ProtoReflect.Descriptor instead.
 func (*MsyncResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{49}
-}
-
-type HAServiceStateRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HAServiceStateRequest) Reset() {
-	*x = HAServiceStateRequest{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[50]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HAServiceStateRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HAServiceStateRequest) ProtoMessage() {}
-
-func (x *HAServiceStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[50]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HAServiceStateRequest.ProtoReflect.Descriptor instead.
-func (*HAServiceStateRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{50}
-}
-
-type HAServiceStateResponse struct {
-	state         protoimpl.MessageState        `protogen:"open.v1"`
-	State         *HAServiceStateResponse_State `protobuf:"varint,1,req,name=state,enum=stepahead.hdfs.v1.HAServiceStateResponse_State" json:"state,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HAServiceStateResponse) Reset() {
-	*x = HAServiceStateResponse{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[51]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HAServiceStateResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HAServiceStateResponse) ProtoMessage() {}
-
-func (x *HAServiceStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[51]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HAServiceStateResponse.ProtoReflect.Descriptor instead.
-func (*HAServiceStateResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{51}
-}
-
-func (x *HAServiceStateResponse) GetState() HAServiceStateResponse_State {
-	if x != nil && x.State != nil {
-		return *x.State
-	}
-	return HAServiceStateResponse_INITIALIZING
-}
-
-type CreateSnapshotRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SnapshotRoot  *string                `protobuf:"bytes,1,req,name=snapshot_root,json=snapshotRoot" json:"snapshot_root,omitempty"`
-	SnapshotName  *string                `protobuf:"bytes,2,opt,name=snapshot_name,json=snapshotName" json:"snapshot_name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateSnapshotRequest) Reset() {
-	*x = CreateSnapshotRequest{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[52]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateSnapshotRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateSnapshotRequest) ProtoMessage() {}
-
-func (x *CreateSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[52]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateSnapshotRequest.ProtoReflect.Descriptor instead.
-func (*CreateSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{52}
-}
-
-func (x *CreateSnapshotRequest) GetSnapshotRoot() string {
-	if x != nil && x.SnapshotRoot != nil {
-		return *x.SnapshotRoot
-	}
-	return ""
-}
-
-func (x *CreateSnapshotRequest) GetSnapshotName() string {
-	if x != nil && x.SnapshotName != nil {
-		return *x.SnapshotName
-	}
-	return ""
-}
-
-type CreateSnapshotResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SnapshotPath  *string                `protobuf:"bytes,1,req,name=snapshot_path,json=snapshotPath" json:"snapshot_path,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateSnapshotResponse) Reset() {
-	*x = CreateSnapshotResponse{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[53]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateSnapshotResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateSnapshotResponse) ProtoMessage() {}
-
-func (x *CreateSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[53]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateSnapshotResponse.ProtoReflect.Descriptor instead.
-func (*CreateSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{53}
-}
-
-func (x *CreateSnapshotResponse) GetSnapshotPath() string {
-	if x != nil && x.SnapshotPath != nil {
-		return *x.SnapshotPath
-	}
-	return ""
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{47}
 }
 
 // GetReplicaVisibleLength is a call of the protocol between clients and DataNodes.
@@ -2811,7 +2485,7 @@ type GetReplicaVisibleLengthRequest struct {
 
 func (x *GetReplicaVisibleLengthRequest) Reset() {
 	*x = GetReplicaVisibleLengthRequest{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[54]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +2497,7 @@ func (x *GetReplicaVisibleLengthRequest) String() string {
 func (*GetReplicaVisibleLengthRequest) ProtoMessage() {}
 
 func (x *GetReplicaVisibleLengthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[54]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +2510,7 @@ func (x *GetReplicaVisibleLengthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicaVisibleLengthRequest.ProtoReflect.Descriptor instead.
 func (*GetReplicaVisibleLengthRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{54}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetReplicaVisibleLengthRequest) GetBlock() *ExtendedBlock {
@@ -2855,7 +2529,7 @@ type GetReplicaVisibleLengthResponse struct {
 
 func (x *GetReplicaVisibleLengthResponse) Reset() {
 	*x = GetReplicaVisibleLengthResponse{}
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[55]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +2541,7 @@ func (x *GetReplicaVisibleLengthResponse) String() string {
 func (*GetReplicaVisibleLengthResponse) ProtoMessage() {}
 
 func (x *GetReplicaVisibleLengthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[55]
+	mi := &file_store_hdfs_hproto_calls_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +2554,7 @@ func (x *GetReplicaVisibleLengthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicaVisibleLengthResponse.ProtoReflect.Descriptor instead.
 func (*GetReplicaVisibleLengthResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{55}
+	return file_store_hdfs_hproto_calls_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetReplicaVisibleLengthResponse) GetLength() uint64 {
@@ -3001,11 +2675,7 @@ const file_store_hdfs_hproto_calls_proto_rawDesc = "" +
 	"\x1dGetErasureCodingPolicyRequest\x12\x10\n" +
 	"\x03src\x18\x01 \x02(\tR\x03src\"e\n" +
 	"\x1eGetErasureCodingPolicyResponse\x12C\n" +
-	"\tec_policy\x18\x01 \x01(\v2&.stepahead.hdfs.v1.ErasureCodingPolicyR\becPolicy\"'\n" +
-	"\x13GetEZForPathRequest\x12\x10\n" +
-	"\x03src\x18\x01 \x02(\tR\x03src\"M\n" +
-	"\x14GetEZForPathResponse\x125\n" +
-	"\x04zone\x18\x01 \x01(\v2!.stepahead.hdfs.v1.EncryptionZoneR\x04zone\"*\n" +
+	"\tec_policy\x18\x01 \x01(\v2&.stepahead.hdfs.v1.ErasureCodingPolicyR\becPolicy\"*\n" +
 	"\x14GetQuotaUsageRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x02(\tR\x04path\"L\n" +
 	"\x15GetQuotaUsageResponse\x123\n" +
@@ -3033,21 +2703,7 @@ const file_store_hdfs_hproto_calls_proto_rawDesc = "" +
 	"\x06x_attr\x18\x02 \x01(\v2\x18.stepahead.hdfs.v1.XAttrR\x05xAttr\"\x15\n" +
 	"\x13RemoveXAttrResponse\"\x0e\n" +
 	"\fMsyncRequest\"\x0f\n" +
-	"\rMsyncResponse\"\x17\n" +
-	"\x15HAServiceStateRequest\"\xa1\x01\n" +
-	"\x16HAServiceStateResponse\x12E\n" +
-	"\x05state\x18\x01 \x02(\x0e2/.stepahead.hdfs.v1.HAServiceStateResponse.StateR\x05state\"@\n" +
-	"\x05State\x12\x10\n" +
-	"\fINITIALIZING\x10\x00\x12\n" +
-	"\n" +
-	"\x06ACTIVE\x10\x01\x12\v\n" +
-	"\aSTANDBY\x10\x02\x12\f\n" +
-	"\bOBSERVER\x10\x03\"a\n" +
-	"\x15CreateSnapshotRequest\x12#\n" +
-	"\rsnapshot_root\x18\x01 \x02(\tR\fsnapshotRoot\x12#\n" +
-	"\rsnapshot_name\x18\x02 \x01(\tR\fsnapshotName\"=\n" +
-	"\x16CreateSnapshotResponse\x12#\n" +
-	"\rsnapshot_path\x18\x01 \x02(\tR\fsnapshotPath\"X\n" +
+	"\rMsyncResponse\"X\n" +
 	"\x1eGetReplicaVisibleLengthRequest\x126\n" +
 	"\x05block\x18\x01 \x02(\v2 .stepahead.hdfs.v1.ExtendedBlockR\x05block\"9\n" +
 	"\x1fGetReplicaVisibleLengthResponse\x12\x16\n" +
@@ -3065,111 +2721,101 @@ func file_store_hdfs_hproto_calls_proto_rawDescGZIP() []byte {
 	return file_store_hdfs_hproto_calls_proto_rawDescData
 }
 
-var file_store_hdfs_hproto_calls_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_store_hdfs_hproto_calls_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_store_hdfs_hproto_calls_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_store_hdfs_hproto_calls_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_store_hdfs_hproto_calls_proto_goTypes = []any{
 	(CheckAccessRequest_Mode)(0),            // 0: stepahead.hdfs.v1.CheckAccessRequest.Mode
 	(GetDatanodeReportRequest_Type)(0),      // 1: stepahead.hdfs.v1.GetDatanodeReportRequest.Type
 	(SetXAttrRequest_Flag)(0),               // 2: stepahead.hdfs.v1.SetXAttrRequest.Flag
-	(HAServiceStateResponse_State)(0),       // 3: stepahead.hdfs.v1.HAServiceStateResponse.State
-	(*GetBlockLocationsRequest)(nil),        // 4: stepahead.hdfs.v1.GetBlockLocationsRequest
-	(*GetBlockLocationsResponse)(nil),       // 5: stepahead.hdfs.v1.GetBlockLocationsResponse
-	(*GetFileInfoRequest)(nil),              // 6: stepahead.hdfs.v1.GetFileInfoRequest
-	(*GetFileInfoResponse)(nil),             // 7: stepahead.hdfs.v1.GetFileInfoResponse
-	(*GetLocatedFileInfoRequest)(nil),       // 8: stepahead.hdfs.v1.GetLocatedFileInfoRequest
-	(*GetLocatedFileInfoResponse)(nil),      // 9: stepahead.hdfs.v1.GetLocatedFileInfoResponse
-	(*GetListingRequest)(nil),               // 10: stepahead.hdfs.v1.GetListingRequest
-	(*GetListingResponse)(nil),              // 11: stepahead.hdfs.v1.GetListingResponse
-	(*IsFileClosedRequest)(nil),             // 12: stepahead.hdfs.v1.IsFileClosedRequest
-	(*IsFileClosedResponse)(nil),            // 13: stepahead.hdfs.v1.IsFileClosedResponse
-	(*CheckAccessRequest)(nil),              // 14: stepahead.hdfs.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),             // 15: stepahead.hdfs.v1.CheckAccessResponse
-	(*SetReplicationRequest)(nil),           // 16: stepahead.hdfs.v1.SetReplicationRequest
-	(*SetReplicationResponse)(nil),          // 17: stepahead.hdfs.v1.SetReplicationResponse
-	(*SetTimesRequest)(nil),                 // 18: stepahead.hdfs.v1.SetTimesRequest
-	(*SetTimesResponse)(nil),                // 19: stepahead.hdfs.v1.SetTimesResponse
-	(*MkdirsRequest)(nil),                   // 20: stepahead.hdfs.v1.MkdirsRequest
-	(*MkdirsResponse)(nil),                  // 21: stepahead.hdfs.v1.MkdirsResponse
-	(*DeleteRequest)(nil),                   // 22: stepahead.hdfs.v1.DeleteRequest
-	(*DeleteResponse)(nil),                  // 23: stepahead.hdfs.v1.DeleteResponse
-	(*Rename2Request)(nil),                  // 24: stepahead.hdfs.v1.Rename2Request
-	(*Rename2Response)(nil),                 // 25: stepahead.hdfs.v1.Rename2Response
-	(*ConcatRequest)(nil),                   // 26: stepahead.hdfs.v1.ConcatRequest
-	(*ConcatResponse)(nil),                  // 27: stepahead.hdfs.v1.ConcatResponse
-	(*ReportBadBlocksRequest)(nil),          // 28: stepahead.hdfs.v1.ReportBadBlocksRequest
-	(*ReportBadBlocksResponse)(nil),         // 29: stepahead.hdfs.v1.ReportBadBlocksResponse
-	(*GetServerDefaultsRequest)(nil),        // 30: stepahead.hdfs.v1.GetServerDefaultsRequest
-	(*GetServerDefaultsResponse)(nil),       // 31: stepahead.hdfs.v1.GetServerDefaultsResponse
-	(*GetDatanodeReportRequest)(nil),        // 32: stepahead.hdfs.v1.GetDatanodeReportRequest
-	(*GetDatanodeReportResponse)(nil),       // 33: stepahead.hdfs.v1.GetDatanodeReportResponse
-	(*GetSlowDatanodeReportRequest)(nil),    // 34: stepahead.hdfs.v1.GetSlowDatanodeReportRequest
-	(*GetSlowDatanodeReportResponse)(nil),   // 35: stepahead.hdfs.v1.GetSlowDatanodeReportResponse
-	(*GetFsStatsRequest)(nil),               // 36: stepahead.hdfs.v1.GetFsStatsRequest
-	(*GetFsStatsResponse)(nil),              // 37: stepahead.hdfs.v1.GetFsStatsResponse
-	(*GetErasureCodingPolicyRequest)(nil),   // 38: stepahead.hdfs.v1.GetErasureCodingPolicyRequest
-	(*GetErasureCodingPolicyResponse)(nil),  // 39: stepahead.hdfs.v1.GetErasureCodingPolicyResponse
-	(*GetEZForPathRequest)(nil),             // 40: stepahead.hdfs.v1.GetEZForPathRequest
-	(*GetEZForPathResponse)(nil),            // 41: stepahead.hdfs.v1.GetEZForPathResponse
-	(*GetQuotaUsageRequest)(nil),            // 42: stepahead.hdfs.v1.GetQuotaUsageRequest
-	(*GetQuotaUsageResponse)(nil),           // 43: stepahead.hdfs.v1.GetQuotaUsageResponse
-	(*GetContentSummaryRequest)(nil),        // 44: stepahead.hdfs.v1.GetContentSummaryRequest
-	(*GetContentSummaryResponse)(nil),       // 45: stepahead.hdfs.v1.GetContentSummaryResponse
-	(*GetXAttrsRequest)(nil),                // 46: stepahead.hdfs.v1.GetXAttrsRequest
-	(*GetXAttrsResponse)(nil),               // 47: stepahead.hdfs.v1.GetXAttrsResponse
-	(*SetXAttrRequest)(nil),                 // 48: stepahead.hdfs.v1.SetXAttrRequest
-	(*SetXAttrResponse)(nil),                // 49: stepahead.hdfs.v1.SetXAttrResponse
-	(*RemoveXAttrRequest)(nil),              // 50: stepahead.hdfs.v1.RemoveXAttrRequest
-	(*RemoveXAttrResponse)(nil),             // 51: stepahead.hdfs.v1.RemoveXAttrResponse
-	(*MsyncRequest)(nil),                    // 52: stepahead.hdfs.v1.MsyncRequest
-	(*MsyncResponse)(nil),                   // 53: stepahead.hdfs.v1.MsyncResponse
-	(*HAServiceStateRequest)(nil),           // 54: stepahead.hdfs.v1.HAServiceStateRequest
-	(*HAServiceStateResponse)(nil),          // 55: stepahead.hdfs.v1.HAServiceStateResponse
-	(*CreateSnapshotRequest)(nil),           // 56: stepahead.hdfs.v1.CreateSnapshotRequest
-	(*CreateSnapshotResponse)(nil),          // 57: stepahead.hdfs.v1.CreateSnapshotResponse
-	(*GetReplicaVisibleLengthRequest)(nil),  // 58: stepahead.hdfs.v1.GetReplicaVisibleLengthRequest
-	(*GetReplicaVisibleLengthResponse)(nil), // 59: stepahead.hdfs.v1.GetReplicaVisibleLengthResponse
-	(*LocatedBlocks)(nil),                   // 60: stepahead.hdfs.v1.LocatedBlocks
-	(*FileStatus)(nil),                      // 61: stepahead.hdfs.v1.FileStatus
-	(*DirectoryListing)(nil),                // 62: stepahead.hdfs.v1.DirectoryListing
-	(*FsPermission)(nil),                    // 63: stepahead.hdfs.v1.FsPermission
-	(*LocatedBlock)(nil),                    // 64: stepahead.hdfs.v1.LocatedBlock
-	(*FsServerDefaults)(nil),                // 65: stepahead.hdfs.v1.FsServerDefaults
-	(*DatanodeInfo)(nil),                    // 66: stepahead.hdfs.v1.DatanodeInfo
-	(*ErasureCodingPolicy)(nil),             // 67: stepahead.hdfs.v1.ErasureCodingPolicy
-	(*EncryptionZone)(nil),                  // 68: stepahead.hdfs.v1.EncryptionZone
-	(*QuotaUsage)(nil),                      // 69: stepahead.hdfs.v1.QuotaUsage
-	(*ContentSummary)(nil),                  // 70: stepahead.hdfs.v1.ContentSummary
-	(*XAttr)(nil),                           // 71: stepahead.hdfs.v1.XAttr
-	(*ExtendedBlock)(nil),                   // 72: stepahead.hdfs.v1.ExtendedBlock
+	(*GetBlockLocationsRequest)(nil),        // 3: stepahead.hdfs.v1.GetBlockLocationsRequest
+	(*GetBlockLocationsResponse)(nil),       // 4: stepahead.hdfs.v1.GetBlockLocationsResponse
+	(*GetFileInfoRequest)(nil),              // 5: stepahead.hdfs.v1.GetFileInfoRequest
+	(*GetFileInfoResponse)(nil),             // 6: stepahead.hdfs.v1.GetFileInfoResponse
+	(*GetLocatedFileInfoRequest)(nil),       // 7: stepahead.hdfs.v1.GetLocatedFileInfoRequest
+	(*GetLocatedFileInfoResponse)(nil),      // 8: stepahead.hdfs.v1.GetLocatedFileInfoResponse
+	(*GetListingRequest)(nil),               // 9: stepahead.hdfs.v1.GetListingRequest
+	(*GetListingResponse)(nil),              // 10: stepahead.hdfs.v1.GetListingResponse
+	(*IsFileClosedRequest)(nil),             // 11: stepahead.hdfs.v1.IsFileClosedRequest
+	(*IsFileClosedResponse)(nil),            // 12: stepahead.hdfs.v1.IsFileClosedResponse
+	(*CheckAccessRequest)(nil),              // 13: stepahead.hdfs.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),             // 14: stepahead.hdfs.v1.CheckAccessResponse
+	(*SetReplicationRequest)(nil),           // 15: stepahead.hdfs.v1.SetReplicationRequest
+	(*SetReplicationResponse)(nil),          // 16: stepahead.hdfs.v1.SetReplicationResponse
+	(*SetTimesRequest)(nil),                 // 17: stepahead.hdfs.v1.SetTimesRequest
+	(*SetTimesResponse)(nil),                // 18: stepahead.hdfs.v1.SetTimesResponse
+	(*MkdirsRequest)(nil),                   // 19: stepahead.hdfs.v1.MkdirsRequest
+	(*MkdirsResponse)(nil),                  // 20: stepahead.hdfs.v1.MkdirsResponse
+	(*DeleteRequest)(nil),                   // 21: stepahead.hdfs.v1.DeleteRequest
+	(*DeleteResponse)(nil),                  // 22: stepahead.hdfs.v1.DeleteResponse
+	(*Rename2Request)(nil),                  // 23: stepahead.hdfs.v1.Rename2Request
+	(*Rename2Response)(nil),                 // 24: stepahead.hdfs.v1.Rename2Response
+	(*ConcatRequest)(nil),                   // 25: stepahead.hdfs.v1.ConcatRequest
+	(*ConcatResponse)(nil),                  // 26: stepahead.hdfs.v1.ConcatResponse
+	(*ReportBadBlocksRequest)(nil),          // 27: stepahead.hdfs.v1.ReportBadBlocksRequest
+	(*ReportBadBlocksResponse)(nil),         // 28: stepahead.hdfs.v1.ReportBadBlocksResponse
+	(*GetServerDefaultsRequest)(nil),        // 29: stepahead.hdfs.v1.GetServerDefaultsRequest
+	(*GetServerDefaultsResponse)(nil),       // 30: stepahead.hdfs.v1.GetServerDefaultsResponse
+	(*GetDatanodeReportRequest)(nil),        // 31: stepahead.hdfs.v1.GetDatanodeReportRequest
+	(*GetDatanodeReportResponse)(nil),       // 32: stepahead.hdfs.v1.GetDatanodeReportResponse
+	(*GetSlowDatanodeReportRequest)(nil),    // 33: stepahead.hdfs.v1.GetSlowDatanodeReportRequest
+	(*GetSlowDatanodeReportResponse)(nil),   // 34: stepahead.hdfs.v1.GetSlowDatanodeReportResponse
+	(*GetFsStatsRequest)(nil),               // 35: stepahead.hdfs.v1.GetFsStatsRequest
+	(*GetFsStatsResponse)(nil),              // 36: stepahead.hdfs.v1.GetFsStatsResponse
+	(*GetErasureCodingPolicyRequest)(nil),   // 37: stepahead.hdfs.v1.GetErasureCodingPolicyRequest
+	(*GetErasureCodingPolicyResponse)(nil),  // 38: stepahead.hdfs.v1.GetErasureCodingPolicyResponse
+	(*GetQuotaUsageRequest)(nil),            // 39: stepahead.hdfs.v1.GetQuotaUsageRequest
+	(*GetQuotaUsageResponse)(nil),           // 40: stepahead.hdfs.v1.GetQuotaUsageResponse
+	(*GetContentSummaryRequest)(nil),        // 41: stepahead.hdfs.v1.GetContentSummaryRequest
+	(*GetContentSummaryResponse)(nil),       // 42: stepahead.hdfs.v1.GetContentSummaryResponse
+	(*GetXAttrsRequest)(nil),                // 43: stepahead.hdfs.v1.GetXAttrsRequest
+	(*GetXAttrsResponse)(nil),               // 44: stepahead.hdfs.v1.GetXAttrsResponse
+	(*SetXAttrRequest)(nil),                 // 45: stepahead.hdfs.v1.SetXAttrRequest
+	(*SetXAttrResponse)(nil),                // 46: stepahead.hdfs.v1.SetXAttrResponse
+	(*RemoveXAttrRequest)(nil),              // 47: stepahead.hdfs.v1.RemoveXAttrRequest
+	(*RemoveXAttrResponse)(nil),             // 48: stepahead.hdfs.v1.RemoveXAttrResponse
+	(*MsyncRequest)(nil),                    // 49: stepahead.hdfs.v1.MsyncRequest
+	(*MsyncResponse)(nil),                   // 50: stepahead.hdfs.v1.MsyncResponse
+	(*GetReplicaVisibleLengthRequest)(nil),  // 51: stepahead.hdfs.v1.GetReplicaVisibleLengthRequest
+	(*GetReplicaVisibleLengthResponse)(nil), // 52: stepahead.hdfs.v1.GetReplicaVisibleLengthResponse
+	(*LocatedBlocks)(nil),                   // 53: stepahead.hdfs.v1.LocatedBlocks
+	(*FileStatus)(nil),                      // 54: stepahead.hdfs.v1.FileStatus
+	(*DirectoryListing)(nil),                // 55: stepahead.hdfs.v1.DirectoryListing
+	(*FsPermission)(nil),                    // 56: stepahead.hdfs.v1.FsPermission
+	(*LocatedBlock)(nil),                    // 57: stepahead.hdfs.v1.LocatedBlock
+	(*FsServerDefaults)(nil),                // 58: stepahead.hdfs.v1.FsServerDefaults
+	(*DatanodeInfo)(nil),                    // 59: stepahead.hdfs.v1.DatanodeInfo
+	(*ErasureCodingPolicy)(nil),             // 60: stepahead.hdfs.v1.ErasureCodingPolicy
+	(*QuotaUsage)(nil),                      // 61: stepahead.hdfs.v1.QuotaUsage
+	(*ContentSummary)(nil),                  // 62: stepahead.hdfs.v1.ContentSummary
+	(*XAttr)(nil),                           // 63: stepahead.hdfs.v1.XAttr
+	(*ExtendedBlock)(nil),                   // 64: stepahead.hdfs.v1.ExtendedBlock
 }
 var file_store_hdfs_hproto_calls_proto_depIdxs = []int32{
-	60, // 0: stepahead.hdfs.v1.GetBlockLocationsResponse.locations:type_name -> stepahead.hdfs.v1.LocatedBlocks
-	61, // 1: stepahead.hdfs.v1.GetFileInfoResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
-	61, // 2: stepahead.hdfs.v1.GetLocatedFileInfoResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
-	62, // 3: stepahead.hdfs.v1.GetListingResponse.dir_list:type_name -> stepahead.hdfs.v1.DirectoryListing
+	53, // 0: stepahead.hdfs.v1.GetBlockLocationsResponse.locations:type_name -> stepahead.hdfs.v1.LocatedBlocks
+	54, // 1: stepahead.hdfs.v1.GetFileInfoResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
+	54, // 2: stepahead.hdfs.v1.GetLocatedFileInfoResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
+	55, // 3: stepahead.hdfs.v1.GetListingResponse.dir_list:type_name -> stepahead.hdfs.v1.DirectoryListing
 	0,  // 4: stepahead.hdfs.v1.CheckAccessRequest.mode:type_name -> stepahead.hdfs.v1.CheckAccessRequest.Mode
-	63, // 5: stepahead.hdfs.v1.MkdirsRequest.masked:type_name -> stepahead.hdfs.v1.FsPermission
-	63, // 6: stepahead.hdfs.v1.MkdirsRequest.unmasked:type_name -> stepahead.hdfs.v1.FsPermission
-	64, // 7: stepahead.hdfs.v1.ReportBadBlocksRequest.blocks:type_name -> stepahead.hdfs.v1.LocatedBlock
-	65, // 8: stepahead.hdfs.v1.GetServerDefaultsResponse.server_defaults:type_name -> stepahead.hdfs.v1.FsServerDefaults
+	56, // 5: stepahead.hdfs.v1.MkdirsRequest.masked:type_name -> stepahead.hdfs.v1.FsPermission
+	56, // 6: stepahead.hdfs.v1.MkdirsRequest.unmasked:type_name -> stepahead.hdfs.v1.FsPermission
+	57, // 7: stepahead.hdfs.v1.ReportBadBlocksRequest.blocks:type_name -> stepahead.hdfs.v1.LocatedBlock
+	58, // 8: stepahead.hdfs.v1.GetServerDefaultsResponse.server_defaults:type_name -> stepahead.hdfs.v1.FsServerDefaults
 	1,  // 9: stepahead.hdfs.v1.GetDatanodeReportRequest.type:type_name -> stepahead.hdfs.v1.GetDatanodeReportRequest.Type
-	66, // 10: stepahead.hdfs.v1.GetDatanodeReportResponse.di:type_name -> stepahead.hdfs.v1.DatanodeInfo
-	66, // 11: stepahead.hdfs.v1.GetSlowDatanodeReportResponse.di:type_name -> stepahead.hdfs.v1.DatanodeInfo
-	67, // 12: stepahead.hdfs.v1.GetErasureCodingPolicyResponse.ec_policy:type_name -> stepahead.hdfs.v1.ErasureCodingPolicy
-	68, // 13: stepahead.hdfs.v1.GetEZForPathResponse.zone:type_name -> stepahead.hdfs.v1.EncryptionZone
-	69, // 14: stepahead.hdfs.v1.GetQuotaUsageResponse.usage:type_name -> stepahead.hdfs.v1.QuotaUsage
-	70, // 15: stepahead.hdfs.v1.GetContentSummaryResponse.summary:type_name -> stepahead.hdfs.v1.ContentSummary
-	71, // 16: stepahead.hdfs.v1.GetXAttrsRequest.x_attrs:type_name -> stepahead.hdfs.v1.XAttr
-	71, // 17: stepahead.hdfs.v1.GetXAttrsResponse.x_attrs:type_name -> stepahead.hdfs.v1.XAttr
-	71, // 18: stepahead.hdfs.v1.SetXAttrRequest.x_attr:type_name -> stepahead.hdfs.v1.XAttr
-	71, // 19: stepahead.hdfs.v1.RemoveXAttrRequest.x_attr:type_name -> stepahead.hdfs.v1.XAttr
-	3,  // 20: stepahead.hdfs.v1.HAServiceStateResponse.state:type_name -> stepahead.hdfs.v1.HAServiceStateResponse.State
-	72, // 21: stepahead.hdfs.v1.GetReplicaVisibleLengthRequest.block:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	59, // 10: stepahead.hdfs.v1.GetDatanodeReportResponse.di:type_name -> stepahead.hdfs.v1.DatanodeInfo
+	59, // 11: stepahead.hdfs.v1.GetSlowDatanodeReportResponse.di:type_name -> stepahead.hdfs.v1.DatanodeInfo
+	60, // 12: stepahead.hdfs.v1.GetErasureCodingPolicyResponse.ec_policy:type_name -> stepahead.hdfs.v1.ErasureCodingPolicy
+	61, // 13: stepahead.hdfs.v1.GetQuotaUsageResponse.usage:type_name -> stepahead.hdfs.v1.QuotaUsage
+	62, // 14: stepahead.hdfs.v1.GetContentSummaryResponse.summary:type_name -> stepahead.hdfs.v1.ContentSummary
+	63, // 15: stepahead.hdfs.v1.GetXAttrsRequest.x_attrs:type_name -> stepahead.hdfs.v1.XAttr
+	63, // 16: stepahead.hdfs.v1.GetXAttrsResponse.x_attrs:type_name -> stepahead.hdfs.v1.XAttr
+	63, // 17: stepahead.hdfs.v1.SetXAttrRequest.x_attr:type_name -> stepahead.hdfs.v1.XAttr
+	63, // 18: stepahead.hdfs.v1.RemoveXAttrRequest.x_attr:type_name -> stepahead.hdfs.v1.XAttr
+	64, // 19: stepahead.hdfs.v1.GetReplicaVisibleLengthRequest.block:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_store_hdfs_hproto_calls_proto_init() }
@@ -3184,8 +2830,8 @@ func file_store_hdfs_hproto_calls_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_store_hdfs_hproto_calls_proto_rawDesc), len(file_store_hdfs_hproto_calls_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   56,
+			NumEnums:      3,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

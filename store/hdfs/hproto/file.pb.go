@@ -1020,83 +1020,6 @@ func (x *XAttr) GetValue() []byte {
 	return nil
 }
 
-type EncryptionZone struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    *int64                 `protobuf:"varint,1,req,name=id" json:"id,omitempty"`
-	Path  *string                `protobuf:"bytes,2,req,name=path" json:"path,omitempty"`
-	// suite is one of FileEncryptionInfo.Suite.
-	Suite                 *uint32 `protobuf:"varint,3,req,name=suite" json:"suite,omitempty"`
-	CryptoProtocolVersion *uint32 `protobuf:"varint,4,req,name=crypto_protocol_version,json=cryptoProtocolVersion" json:"crypto_protocol_version,omitempty"`
-	KeyName               *string `protobuf:"bytes,5,req,name=key_name,json=keyName" json:"key_name,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
-}
-
-func (x *EncryptionZone) Reset() {
-	*x = EncryptionZone{}
-	mi := &file_store_hdfs_hproto_file_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EncryptionZone) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EncryptionZone) ProtoMessage() {}
-
-func (x *EncryptionZone) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_file_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EncryptionZone.ProtoReflect.Descriptor instead.
-func (*EncryptionZone) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_file_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *EncryptionZone) GetId() int64 {
-	if x != nil && x.Id != nil {
-		return *x.Id
-	}
-	return 0
-}
-
-func (x *EncryptionZone) GetPath() string {
-	if x != nil && x.Path != nil {
-		return *x.Path
-	}
-	return ""
-}
-
-func (x *EncryptionZone) GetSuite() uint32 {
-	if x != nil && x.Suite != nil {
-		return *x.Suite
-	}
-	return 0
-}
-
-func (x *EncryptionZone) GetCryptoProtocolVersion() uint32 {
-	if x != nil && x.CryptoProtocolVersion != nil {
-		return *x.CryptoProtocolVersion
-	}
-	return 0
-}
-
-func (x *EncryptionZone) GetKeyName() string {
-	if x != nil && x.KeyName != nil {
-		return *x.KeyName
-	}
-	return ""
-}
-
 var File_store_hdfs_hproto_file_proto protoreflect.FileDescriptor
 
 const file_store_hdfs_hproto_file_proto_rawDesc = "" +
@@ -1197,13 +1120,7 @@ const file_store_hdfs_hproto_file_proto_rawDesc = "" +
 	"\bSECURITY\x10\x02\x12\n" +
 	"\n" +
 	"\x06SYSTEM\x10\x03\x12\a\n" +
-	"\x03RAW\x10\x04\"\x9d\x01\n" +
-	"\x0eEncryptionZone\x12\x0e\n" +
-	"\x02id\x18\x01 \x02(\x03R\x02id\x12\x12\n" +
-	"\x04path\x18\x02 \x02(\tR\x04path\x12\x14\n" +
-	"\x05suite\x18\x03 \x02(\rR\x05suite\x126\n" +
-	"\x17crypto_protocol_version\x18\x04 \x02(\rR\x15cryptoProtocolVersion\x12\x19\n" +
-	"\bkey_name\x18\x05 \x02(\tR\akeyNameB5Z3github.com/stepahead-io/stepahead/store/hdfs/hproto"
+	"\x03RAW\x10\x04B5Z3github.com/stepahead-io/stepahead/store/hdfs/hproto"
 
 var (
 	file_store_hdfs_hproto_file_proto_rawDescOnce sync.Once
@@ -1218,7 +1135,7 @@ func file_store_hdfs_hproto_file_proto_rawDescGZIP() []byte {
 }
 
 var file_store_hdfs_hproto_file_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_store_hdfs_hproto_file_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_store_hdfs_hproto_file_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_store_hdfs_hproto_file_proto_goTypes = []any{
 	(FileStatus_Type)(0),          // 0: stepahead.hdfs.v1.FileStatus.Type
 	(FileStatus_Flags)(0),         // 1: stepahead.hdfs.v1.FileStatus.Flags
@@ -1232,17 +1149,16 @@ var file_store_hdfs_hproto_file_proto_goTypes = []any{
 	(*QuotaUsage)(nil),            // 9: stepahead.hdfs.v1.QuotaUsage
 	(*ContentSummary)(nil),        // 10: stepahead.hdfs.v1.ContentSummary
 	(*XAttr)(nil),                 // 11: stepahead.hdfs.v1.XAttr
-	(*EncryptionZone)(nil),        // 12: stepahead.hdfs.v1.EncryptionZone
-	(*LocatedBlocks)(nil),         // 13: stepahead.hdfs.v1.LocatedBlocks
-	(*FileEncryptionInfo)(nil),    // 14: stepahead.hdfs.v1.FileEncryptionInfo
-	(*ErasureCodingPolicy)(nil),   // 15: stepahead.hdfs.v1.ErasureCodingPolicy
+	(*LocatedBlocks)(nil),         // 12: stepahead.hdfs.v1.LocatedBlocks
+	(*FileEncryptionInfo)(nil),    // 13: stepahead.hdfs.v1.FileEncryptionInfo
+	(*ErasureCodingPolicy)(nil),   // 14: stepahead.hdfs.v1.ErasureCodingPolicy
 }
 var file_store_hdfs_hproto_file_proto_depIdxs = []int32{
 	0,  // 0: stepahead.hdfs.v1.FileStatus.file_type:type_name -> stepahead.hdfs.v1.FileStatus.Type
 	3,  // 1: stepahead.hdfs.v1.FileStatus.permission:type_name -> stepahead.hdfs.v1.FsPermission
-	13, // 2: stepahead.hdfs.v1.FileStatus.locations:type_name -> stepahead.hdfs.v1.LocatedBlocks
-	14, // 3: stepahead.hdfs.v1.FileStatus.file_encryption_info:type_name -> stepahead.hdfs.v1.FileEncryptionInfo
-	15, // 4: stepahead.hdfs.v1.FileStatus.ec_policy:type_name -> stepahead.hdfs.v1.ErasureCodingPolicy
+	12, // 2: stepahead.hdfs.v1.FileStatus.locations:type_name -> stepahead.hdfs.v1.LocatedBlocks
+	13, // 3: stepahead.hdfs.v1.FileStatus.file_encryption_info:type_name -> stepahead.hdfs.v1.FileEncryptionInfo
+	14, // 4: stepahead.hdfs.v1.FileStatus.ec_policy:type_name -> stepahead.hdfs.v1.ErasureCodingPolicy
 	4,  // 5: stepahead.hdfs.v1.DirectoryListing.partial_listing:type_name -> stepahead.hdfs.v1.FileStatus
 	8,  // 6: stepahead.hdfs.v1.StorageTypeQuotaInfos.infos:type_name -> stepahead.hdfs.v1.StorageTypeQuotaInfo
 	7,  // 7: stepahead.hdfs.v1.QuotaUsage.type_quota_infos:type_name -> stepahead.hdfs.v1.StorageTypeQuotaInfos
@@ -1267,7 +1183,7 @@ func file_store_hdfs_hproto_file_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_store_hdfs_hproto_file_proto_rawDesc), len(file_store_hdfs_hproto_file_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   10,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

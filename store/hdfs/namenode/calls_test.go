@@ -237,7 +237,7 @@ func TestListAll(t *testing.T) {
 	two := newFake(t, page)
 	c := newClient(t, options(one, two))
 	n := 0
-	must(t, c.ListAll(t.Context(), "/d", false, func(s *hproto.FileStatus) error {
+	must(t, c.ListAll(t.Context(), "/d", func(s *hproto.FileStatus) error {
 		if s.GetLength() != uint64(n) {
 			t.Fatalf("entry %d is %s", n, s.GetPath())
 		}
@@ -257,7 +257,7 @@ func TestListAllStuck(t *testing.T) {
 		c.answer(&hproto.GetListingResponse{DirList: &hproto.DirectoryListing{PartialListing: []*hproto.FileStatus{s}, RemainingEntries: proto.Uint32(3)}})
 	})
 	c := newClient(t, options(f))
-	err := c.ListAll(t.Context(), "/d", false, func(*hproto.FileStatus) error { return nil })
+	err := c.ListAll(t.Context(), "/d", func(*hproto.FileStatus) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "a page ends where it begins") {
 		t.Errorf("%v", err)
 	}

@@ -79,15 +79,3 @@ func (c *Client) SetXAttr(ctx context.Context, path string, attribute *hproto.XA
 func (c *Client) RemoveXAttr(ctx context.Context, path string, attribute *hproto.XAttr) error {
 	return c.call(ctx, "removeXAttr", atMostOnce, &hproto.RemoveXAttrRequest{Src: &path, XAttr: attribute}, new(hproto.RemoveXAttrResponse))
 }
-
-// CreateSnapshot makes a snapshot of a folder that allows them, and returns its path. An empty name asks the
-// NameNode for one.
-func (c *Client) CreateSnapshot(ctx context.Context, folder, name string) (string, error) {
-	request := &hproto.CreateSnapshotRequest{SnapshotRoot: &folder}
-	if name != "" {
-		request.SnapshotName = &name
-	}
-	var r hproto.CreateSnapshotResponse
-	err := c.call(ctx, "createSnapshot", atMostOnce, request, &r)
-	return r.GetSnapshotPath(), err
-}

@@ -55,13 +55,6 @@ func (c *Client) Msync(ctx context.Context) error {
 	return c.call(ctx, "msync", idempotent, new(hproto.MsyncRequest), new(hproto.MsyncResponse))
 }
 
-// GetHAServiceState returns the state of the NameNode that is called first.
-func (c *Client) GetHAServiceState(ctx context.Context) (hproto.HAServiceStateResponse_State, error) {
-	var r hproto.HAServiceStateResponse
-	err := c.call(ctx, "getHAServiceState", idempotent, new(hproto.HAServiceStateRequest), &r)
-	return r.GetState(), err
-}
-
 // GetDelegationToken returns a token that stands for the user without a password, and that renewer may renew. It
 // needs a connection with Kerberos. Its service is set to what token files call this cluster.
 func (c *Client) GetDelegationToken(ctx context.Context, renewer string) (*hproto.Token, error) {

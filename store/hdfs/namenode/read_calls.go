@@ -86,10 +86,10 @@ func (c *Client) GetListing(ctx context.Context, path string, startAfter []byte,
 
 // ListAll calls each for all that a folder holds, page by page, in byte order of the local names, until each
 // fails. Entries that come and go meanwhile may be there or not; others are there exactly once.
-func (c *Client) ListAll(ctx context.Context, path string, locations bool, each func(*hproto.FileStatus) error) error {
+func (c *Client) ListAll(ctx context.Context, path string, each func(*hproto.FileStatus) error) error {
 	var after []byte
 	for {
-		page, err := c.GetListing(ctx, path, after, locations)
+		page, err := c.GetListing(ctx, path, after, false)
 		if err != nil {
 			return err
 		}
@@ -126,13 +126,6 @@ func (c *Client) GetErasureCodingPolicy(ctx context.Context, path string) (*hpro
 	var r hproto.GetErasureCodingPolicyResponse
 	err := c.call(ctx, "getErasureCodingPolicy", idempotent, &hproto.GetErasureCodingPolicyRequest{Src: &path}, &r)
 	return r.GetEcPolicy(), err
-}
-
-// GetEZForPath returns the encryption zone that a path lies in; nil: none.
-func (c *Client) GetEZForPath(ctx context.Context, path string) (*hproto.EncryptionZone, error) {
-	var r hproto.GetEZForPathResponse
-	err := c.call(ctx, "getEZForPath", idempotent, &hproto.GetEZForPathRequest{Src: &path}, &r)
-	return r.GetZone(), err
 }
 
 // GetQuotaUsage returns a folder's quotas and what they are used for.

@@ -25,7 +25,7 @@ func TestRealFailover(t *testing.T) {
 	list := func(at int, event func()) {
 		t.Helper()
 		n := 0
-		must(t, c.ListAll(t.Context(), dir, false, func(s *hproto.FileStatus) error {
+		must(t, c.ListAll(t.Context(), dir, func(s *hproto.FileStatus) error {
 			if string(s.GetPath()) != fmt.Sprintf("%06d", n) {
 				t.Fatalf("entry %d is %q", n, s.GetPath())
 			}

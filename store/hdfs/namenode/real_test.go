@@ -238,7 +238,7 @@ func TestRealLargeFolder(t *testing.T) {
 	cluster.ManyFiles(dir, 10_000)
 	c := realClient(t, cluster, hdfstest.User)
 	n := 0
-	must(t, c.ListAll(t.Context(), dir, false, func(s *hproto.FileStatus) error {
+	must(t, c.ListAll(t.Context(), dir, func(s *hproto.FileStatus) error {
 		if string(s.GetPath()) != fmt.Sprintf("%06d", n) {
 			t.Fatalf("entry %d is %q", n, s.GetPath())
 		}
