@@ -21,6 +21,7 @@ const startTime = 8 * time.Minute
 type Server struct {
 	options Options
 	dir     string
+	lock    *os.File // of dir, as long as this process uses it
 	cmd     *exec.Cmd
 	stdin   io.Closer
 	wire    *wire
@@ -79,11 +80,16 @@ func (t *Toolchain) launch(ctx context.Context, o Options, flags ...string) (*Se
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	o = o.withDefaults()
-	dir, err := os.MkdirTemp("", "stepahead-hdfs-")
+	sweepClusters(os.TempDir(), time.Now())
+	dir, err := os.MkdirTemp("", clusterPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("hdfstest.Launch: %w", err)
 	}
-	s := &Server{options: o, dir: dir, endTime: time.Minute}
+	lock, err := lockFile(clusterLock(dir), syscall.LOCK_EX)
+	if err != nil {
+		return nil, fmt.Errorf("hdfstest.Launch: %w", errors.Join(err, os.RemoveAll(dir)))
+	}
+	s := &Server{options: o, dir: dir, lock: lock, endTime: time.Minute}
 	if err := s.start(ctx, t, append(flags, o.JVM...)); err != nil {
 		log := s.Log()
 		s.Close()
@@ -148,7 +154,7 @@ func (s *Server) Do(ctx context.Context, op string, args, result any) error {
 // Close ends the cluster and removes what it stored. Later calls return the same.
 func (s *Server) Close() error {
 	s.close.Do(func() {
-		s.closed = errors.Join(s.end(), os.RemoveAll(s.dir))
+		s.closed = errors.Join(s.end(), os.RemoveAll(s.dir), s.lock.Close())
 	})
 	return s.closed
 }

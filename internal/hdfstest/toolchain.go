@@ -31,7 +31,7 @@ type Toolchain struct {
 
 // Prepare returns the toolchain. The first time on a machine it downloads Hadoop through Maven (about 90 MB), compiles
 // our classes and writes the archive, into a folder in the user's cache; processes that need it at the same time wait
-// for the one that works. Later it takes no time.
+// for the one that works. Later it takes no time. Folders of other versions go when nobody has used them for a week.
 func Prepare(ctx context.Context) (*Toolchain, error) {
 	t, err := prepare(ctx)
 	if err != nil {
@@ -55,14 +55,18 @@ func prepare(ctx context.Context) (*Toolchain, error) {
 	if err := need("javac", "jar", "mvn"); err != nil {
 		return nil, err
 	}
-	unlock, err := lock(dir)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, err
+	}
+	building, err := lockFile(toolchainLock(dir), syscall.LOCK_EX) // one builds, the others wait
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer building.Close()
 	if t := load(dir); t != nil {
 		return t, nil
 	}
+	sweepToolchains(filepath.Dir(dir), dir, time.Now())
 	if err := build(ctx, dir); err != nil {
 		return nil, err
 	}
@@ -79,22 +83,6 @@ func need(programs ...string) error {
 	return nil
 }
 
-// lock waits until no other process builds dir.
-func lock(dir string) (func(), error) {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return func() { file.Close() }, nil
-}
-
 // digest names the content of a file of ours, or of a folder.
 func digest(root string) string {
 	h := sha256.New()
@@ -108,12 +96,13 @@ func digest(root string) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// load returns what dir holds if it is complete and all its jars are still there.
+// load returns what dir holds if it is complete and all its jars are still there. The folder's time says that it is used.
 func load(dir string) *Toolchain {
 	jars := readJars(filepath.Join(dir, "complete"))
 	if jars == "" {
 		return nil
 	}
+	_ = os.Chtimes(dir, time.Time{}, time.Now()) // at worst it is built again in a week
 	return &Toolchain{classPath: filepath.Join(dir, "hdfstest.jar") + ":" + jars, dir: dir}
 }
 
