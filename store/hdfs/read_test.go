@@ -111,6 +111,15 @@ func underFaults(t *testing.T, rt *rapid.T) {
 	if class := store.ClassOf(err); err != nil && class != store.Retryable && class != store.Corrupt {
 		rt.Fatalf("class %s: %v", class, err)
 	}
+	for _, r := range ranges {
+		clear(r.Buf)
+	}
+	time.Sleep(time.Hour) // whatever is still under way ends
+	for _, r := range ranges {
+		if bytes.ContainsFunc(r.Buf, func(b rune) bool { return b != 0 }) {
+			rt.Fatalf("[%d, +%d) was written to after the call", r.Off, len(r.Buf))
+		}
+	}
 }
 
 func TestFailover(t *testing.T) {
