@@ -144,3 +144,32 @@ func testHDFSRefused(t *testing.T, c *hdfstest.Cluster, root string) {
 		t.Errorf("without configuration: exit %d, %s", code, errOut)
 	}
 }
+
+// TestHDFSSecured: the same on a cluster with Kerberos and two NameNodes, of which one takes over between two commands.
+func TestHDFSSecured(t *testing.T) {
+	c := hdfstest.Start(t, hdfstest.Options{Kerberos: "integrity", NameNodes: 2, DataNodes: 1})
+	for _, name := range []string{"HADOOP_CONF_DIR", "KRB5_CONFIG"} {
+		t.Setenv(name, c.Getenv(name))
+	}
+	t.Setenv("KRB5_CLIENT_KTNAME", c.Keytab(hdfstest.User))
+	set := c.URL() + c.Dir(t) + "/set"
+	if code, _, errOut := command(t, "pack", gifs(t, 3), "-o", set); code != 0 {
+		t.Fatalf("pack: %d, %s", code, errOut)
+	}
+	c.Failover(1)
+	if code, out, errOut := command(t, "verify", set); code != 0 {
+		t.Errorf("verify: %d, %s%s", code, out, errOut)
+	}
+	code, out, errOut := command(t, "ls", "-l", "--locations", set+"/dataset.json")
+	if code != 0 || !strings.Contains(out, c.DataNodes()[0].Addr+" /rack0 DISK") {
+		t.Errorf("ls: %d, %s%s", code, out, errOut)
+	}
+	if code, out, errOut := command(t, "cat", set+"/dataset.json", "--range", "0:1"); code != 0 || out != "{" {
+		t.Errorf("cat: %d, %q, %s", code, out, errOut)
+	}
+	c.Chmod(strings.TrimPrefix(set, c.URL()), hdfstest.User, 0o700)
+	t.Setenv("KRB5_CLIENT_KTNAME", c.Keytab(hdfstest.Intruder))
+	if code, _, errOut := command(t, "cat", set+"/dataset.json"); code != exit.Environment || !strings.Contains(errOut, "user="+hdfstest.Intruder) {
+		t.Errorf("another user: %d, %s", code, errOut)
+	}
+}

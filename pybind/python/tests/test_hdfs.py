@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -20,13 +21,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 class Hdfs:
-    """A cluster of three DataNodes that runs until its input is closed."""
+    """A cluster that runs until its input is closed: three DataNodes, unless the options say something else."""
 
-    def __init__(self, program: pathlib.Path) -> None:
-        self.process = subprocess.Popen([program, "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, program: pathlib.Path, *options: str) -> None:
+        command = [program, "--json", *options]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         cluster = self._answer()
         self.url, self.user = cluster["url"], cluster["user"]
         self.environment = {"HADOOP_CONF_DIR": cluster["conf"], "HADOOP_USER_NAME": self.user}
+        if realm := cluster["kerberos"]:
+            self.environment |= {"KRB5_CONFIG": realm["krb5Conf"], "KRB5_CLIENT_KTNAME": realm["keytabs"][self.user]}
 
     def do(self, op: str, **args: Any) -> Any:
         assert self.process.stdin
@@ -48,17 +52,27 @@ class Hdfs:
 
 
 @pytest.fixture(scope="module")
-def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+def minihdfs(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     if not all(map(shutil.which, ("go", "java", "mvn"))):
         pytest.skip("a real HDFS needs Go, Java and Maven: `make setup` installs them")
     program = tmp_path_factory.mktemp("bin") / "minihdfs"
     subprocess.run(["go", "build", "-o", program, "./internal/hdfstest/minihdfs"], cwd=ROOT, check=True)
-    cluster = Hdfs(program)
-    with pytest.MonkeyPatch.context() as patch:
+    return program
+
+
+@contextlib.contextmanager
+def running(program: pathlib.Path, *options: str) -> Iterator[Hdfs]:
+    """A cluster to which the environment points."""
+    with contextlib.closing(Hdfs(program, *options)) as cluster, pytest.MonkeyPatch.context() as patch:
         for name, value in cluster.environment.items():
             patch.setenv(name, value)
         yield cluster
-    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def hdfs(minihdfs: pathlib.Path) -> Iterator[Hdfs]:
+    with running(minihdfs) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +96,24 @@ def test_the_same_bytes_as_from_a_folder(dataset: pathlib.Path, photos_url: str,
     with open_loader(photos_url, **options, cache_dir=tmp_path) as resumed:
         resumed.load_state_dict(state)
         assert history(resumed, 2) == rest
+
+
+def test_the_same_bytes_with_kerberos_over_a_failover(
+    minihdfs: pathlib.Path, dataset: pathlib.Path, photos: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    options = ("--kerberos", "privacy", "--namenodes", "2", "--datanodes", "1")
+    with running(minihdfs, *options) as cluster:
+        url = f"{cluster.url}/user/{cluster.user}/photos"
+        run("pack", photos, "-o", url)
+        with (
+            open_loader(dataset, transform=RANDOM) as local,
+            open_loader(url, transform=RANDOM, cache_dir=tmp_path) as remote,
+        ):
+            assert history(remote, 1) == history(local, 1)
+            cluster.do("activate", nn=1)
+            assert history(remote, STEPS) == history(local, STEPS)
+        with open_loader(url, transform=RANDOM, cache_dir=tmp_path) as again:
+            assert len(history(again, 1)) > 0
 
 
 def test_steps_ask_no_namenode(photos_url: str, tmp_path: pathlib.Path) -> None:
