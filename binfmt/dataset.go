@@ -79,6 +79,22 @@ func (d *Dataset) Key(ctx context.Context, sample uint64) (key string, err error
 	return key, err
 }
 
+// Tokens returns the index of a bin of tokens. It stays mapped until release is called, once or more often.
+func (d *Dataset) Tokens(ctx context.Context, bin int) (x *TokenIndex, release func() error, err error) {
+	if bin < 0 || bin >= len(d.m.Bins) {
+		return nil, nil, fmt.Errorf("binfmt.Dataset.Tokens: bin %d of %d: %w", bin, len(d.m.Bins), ErrNoSample)
+	}
+	s, err := d.acquire(ctx, bin)
+	if err != nil {
+		return nil, nil, err
+	}
+	x, ok := s.x.(*TokenIndex)
+	if !ok {
+		return nil, nil, errors.Join(fmt.Errorf("binfmt.Dataset.Tokens: bin %d (%s) has no tokens: %w", bin, d.m.Bins[bin].Name, ErrNoField), d.release(s))
+	}
+	return x, sync.OnceValue(func() error { return d.release(s) }), nil
+}
+
 // Close unmaps every index, those in use as soon as they are not. Later calls of the other methods
 // fail with fs.ErrClosed.
 func (d *Dataset) Close() error {

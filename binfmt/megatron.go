@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -33,7 +34,8 @@ type TokenIndex struct {
 	name      string
 	place     int   // of the bin in its manifest
 	bytes     int64 // of the .bin
-	dtype     Dtype
+	dtype     string
+	size      int64 // of one token
 	sequences int64
 	documents int64
 	data      []byte
@@ -84,7 +86,17 @@ func (x *TokenIndex) head() error {
 	if x.dtype = dtypeOf(d[17]); x.dtype == "" {
 		return fmt.Errorf("type code %d at offset 17, want 1 to 8: %w", d[17], ErrIndex)
 	}
+	x.size = TokenSize(x.dtype)
 	return nil
+}
+
+// dtypeOf returns the NumPy name of the type that a code stands for, "" if it stands for none.
+func dtypeOf(code byte) string {
+	types := [...]string{"", "uint8", "int8", "int16", "int32", "int64", "float64", "float32", "uint16"}
+	if int(code) >= len(types) {
+		return ""
+	}
+	return types[code]
 }
 
 // arrays finds the arrays by the two counts and the size of the file, which alone tells whether there are modes.
@@ -137,6 +149,30 @@ func (x *TokenIndex) ends() error {
 	return nil
 }
 
+// openTokensOf maps the .idx of the bin at place in the manifest and holds it against the manifest.
+func openTokensOf(path string, m *Manifest, place int) (*TokenIndex, error) {
+	b := m.Bins[place]
+	x, err := OpenTokenIndex(path, b.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	x.place = place
+	if want := m.Fields; !slices.Equal(x.Fields(), want) || x.sequences != b.Samples {
+		return nil, errors.Join(fmt.Errorf("binfmt.OpenBin %s: %d samples with the fields %v, the manifest says %d with %v: it was written again since: index it again: %w",
+			path, x.sequences, x.Fields(), b.Samples, want, ErrMismatch), x.Close())
+	}
+	return x, nil
+}
+
+// Fields returns the fields of a dataset made of the file.
+func (x *TokenIndex) Fields() []Field {
+	fields := []Field{{Name: TokensField, Kind: Tokens, Dtype: x.dtype}}
+	if x.HasModes() {
+		fields = append(fields, Field{Name: ModeField, Kind: Int64})
+	}
+	return fields
+}
+
 // Close unmaps the file. A second call does nothing.
 func (x *TokenIndex) Close() error {
 	if x.data == nil {
@@ -150,8 +186,8 @@ func (x *TokenIndex) Close() error {
 	return nil
 }
 
-// Dtype is the type of the tokens.
-func (x *TokenIndex) Dtype() Dtype { return x.dtype }
+// Dtype is the NumPy name of the tokens' type, little-endian; TokenSize knows it.
+func (x *TokenIndex) Dtype() string { return x.dtype }
 
 // Sequences returns the number of sequences.
 func (x *TokenIndex) Sequences() int64 { return x.sequences }
@@ -163,7 +199,7 @@ func (x *TokenIndex) Rows() int64 { return x.sequences }
 func (x *TokenIndex) Documents() int64 { return x.documents }
 
 // Tokens returns the number of tokens of all sequences.
-func (x *TokenIndex) Tokens() int64 { return x.bytes / x.dtype.Size() }
+func (x *TokenIndex) Tokens() int64 { return x.bytes / x.size }
 
 // HasModes tells whether every sequence has a mode.
 func (x *TokenIndex) HasModes() bool { return len(x.modes) > 0 }
@@ -216,15 +252,15 @@ func (x *TokenIndex) Offset(i int64) int64 {
 	var n int64
 	if err := x.read("Offset", i, x.sequences, func() error {
 		n = le64(x.pointers[8*i:])
-		if n < 0 || n > x.bytes || n%x.dtype.Size() != 0 {
-			return fmt.Errorf("it lies at byte %d of the .bin, which has %d bytes, in elements of %d: %w", n, x.bytes, x.dtype.Size(), ErrIndex)
+		if n < 0 || n > x.bytes || n%x.size != 0 {
+			return fmt.Errorf("it lies at byte %d of the .bin, which has %d bytes, in elements of %d: %w", n, x.bytes, x.size, ErrIndex)
 		}
 		return nil
 	}); err != nil {
 		x.fail(err)
 		return 0
 	}
-	return n / x.dtype.Size()
+	return n / x.size
 }
 
 func (x *TokenIndex) fail(err error) { x.err.CompareAndSwap(nil, &err) }
@@ -249,12 +285,11 @@ func (x *TokenIndex) Extent(i int64) (Extent, error) {
 }
 
 func (x *TokenIndex) extent(i int64) (Extent, error) {
-	size := x.dtype.Size()
 	off, n := le64(x.pointers[8*i:]), int64(int32(binary.LittleEndian.Uint32(x.lengths[4*i:])))
-	if n < 0 || off < 0 || off%size != 0 || off > x.bytes || n*size > x.bytes-off {
-		return Extent{}, fmt.Errorf("sequence %d has %d elements of %d bytes at byte %d: outside the .bin's %d bytes: %w", i, n, size, off, x.bytes, ErrIndex)
+	if n < 0 || off < 0 || off%x.size != 0 || off > x.bytes || n*x.size > x.bytes-off {
+		return Extent{}, fmt.Errorf("sequence %d has %d elements of %d bytes at byte %d: outside the .bin's %d bytes: %w", i, n, x.size, off, x.bytes, ErrIndex)
 	}
-	return Extent{Bin: x.place, Off: off, Len: n * size}, nil
+	return Extent{Bin: x.place, Off: off, Len: n * x.size}, nil
 }
 
 // Window returns where the n tokens of sequence i from its token off lie. A window that is not inside the sequence matches ErrShort.
@@ -263,11 +298,10 @@ func (x *TokenIndex) Window(i, off, n int64) (Extent, error) {
 	if err != nil {
 		return Extent{}, err
 	}
-	size := x.dtype.Size()
-	if length := e.Len / size; off < 0 || n < 0 || off > length || n > length-off {
+	if length := e.Len / x.size; off < 0 || n < 0 || off > length || n > length-off {
 		return Extent{}, fmt.Errorf("binfmt.TokenIndex.Window %s: tokens %d to %d of sequence %d, which has %d: %w", x.name, off, off+n, i, length, ErrShort)
 	}
-	return Extent{Bin: e.Bin, Off: e.Off + off*size, Len: n * size}, nil
+	return Extent{Bin: e.Bin, Off: e.Off + off*x.size, Len: n * x.size}, nil
 }
 
 // Document returns the sequences of document d: first to end-1. Documents without sequences exist.

@@ -26,7 +26,7 @@ func (x *TokenIndex) Check(ctx context.Context) error {
 }
 
 func (x *TokenIndex) checkSequences(ctx context.Context) error {
-	size, end := x.dtype.Size(), int64(0)
+	end := int64(0)
 	for i := range x.sequences {
 		if i%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -35,10 +35,10 @@ func (x *TokenIndex) checkSequences(ctx context.Context) error {
 		if off != end {
 			return fmt.Errorf("sequence %d lies at byte %d of the .bin, the one before it ends at %d: pointers leave no gap and are sorted (old writers counted in 32 bits, which wraps): write the .idx again: %w", i, off, end, ErrIndex)
 		}
-		if n < 0 || n*size > x.bytes-end {
-			return fmt.Errorf("sequence %d has %d elements of %d bytes at byte %d: outside the .bin's %d bytes: %w", i, n, size, off, x.bytes, ErrIndex)
+		if n < 0 || n*x.size > x.bytes-end {
+			return fmt.Errorf("sequence %d has %d elements of %d bytes at byte %d: outside the .bin's %d bytes: %w", i, n, x.size, off, x.bytes, ErrIndex)
 		}
-		end += n * size
+		end += n * x.size
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func sameArrays(t *testing.T, x *TokenIndex, want peerSays) {
 	if err := x.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if string(x.Dtype()) != want.Dtype || x.Sequences() != int64(len(want.Lengths)) || x.Documents() != int64(len(want.Documents))-1 || x.HasModes() != (want.Modes != nil) {
+	if x.Dtype() != want.Dtype || x.Sequences() != int64(len(want.Lengths)) || x.Documents() != int64(len(want.Documents))-1 || x.HasModes() != (want.Modes != nil) {
 		t.Fatalf("%s, %d sequences, %d documents, modes %v; the peer: %s, %d, %d, %v", x.Dtype(), x.Sequences(), x.Documents(), x.HasModes(),
 			want.Dtype, len(want.Lengths), len(want.Documents)-1, want.Modes != nil)
 	}
@@ -85,7 +85,7 @@ func sameArrays(t *testing.T, x *TokenIndex, want peerSays) {
 	if err := x.Lengths(bulk, 0); err != nil {
 		t.Fatal(err)
 	}
-	size := x.Dtype().Size()
+	size := TokenSize(x.Dtype())
 	for i := range x.Sequences() {
 		e, err := x.Extent(i)
 		if err != nil || e.Off != want.Pointers[i] || e.Len != want.Lengths[i]*size || x.Length(i) != want.Lengths[i] || int64(bulk[i]) != want.Lengths[i] || x.Offset(i) != want.Pointers[i]/size {
@@ -195,6 +195,76 @@ func TestTokensOfMegatronLM(t *testing.T) {
 	}
 	if x.Dtype() != "int32" || x.Sequences() != 1000 || x.Documents() != 1000 || x.Tokens() != 5000 || x.Length(999) != 5 || x.Offset(999) != 4995 || x.Offset(1000) != 5000 {
 		t.Errorf("%s, %d sequences, %d documents, %d tokens", x.Dtype(), x.Sequences(), x.Documents(), x.Tokens())
+	}
+}
+
+// TestTokensOfADataset: a manifest's bins of tokens are found like others, and given whole to token orders.
+func TestTokensOfADataset(t *testing.T) {
+	prefix := filepath.Join(megatronGolden, "modes")
+	size := int64(100)
+	m := &Manifest{Format: FormatForeign, Fields: []Field{{TokensField, Tokens, "int32"}, {ModeField, Int64, ""}}, Bins: []Bin{{
+		Name: "0", UUID: strings.Repeat("0", 32), Samples: 9, Bytes: size, IndexSHA256: strings.Repeat("0", 64),
+		Foreign: &Foreign{Container: Megatron, Path: "../modes.bin", Identity: "v1"},
+	}}}
+	if err := m.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	d := NewDataset(m, func(context.Context, int) (string, error) { return prefix + ".idx", nil })
+	defer d.Close()
+	want := readPeer(t)["modes"]
+	for i := range uint64(9) {
+		p, err := d.Part(t.Context(), i, TokensField)
+		if err != nil || p.Off != want.Pointers[i] || p.Len != 4*want.Lengths[i] {
+			t.Errorf("sample %d: %+v, %v", i, p, err)
+		}
+		v, err := d.Scalar(t.Context(), i, ModeField)
+		if err != nil || v != (Value{Kind: Int64, Int: int64(want.Modes[i])}) {
+			t.Errorf("sample %d: mode %v, %v", i, v, err)
+		}
+		if key, err := d.Key(t.Context(), i); err != nil || key != strconv.FormatUint(i, 10) {
+			t.Errorf("sample %d: key %q, %v", i, key, err)
+		}
+	}
+	x, release, err := d.Tokens(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Tokens() != 25 || x.Length(0) != 3 {
+		t.Errorf("%d tokens, the first sequence has %d", x.Tokens(), x.Length(0))
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Manifest){
+		"fewer samples": func(m *Manifest) { m.Bins[0].Samples = 8 },
+		"another dtype": func(m *Manifest) { m.Fields[0].Dtype = "float32" },
+		"no modes":      func(m *Manifest) { m.Fields = m.Fields[:1] },
+		"another .bin":  func(m *Manifest) { m.Bins[0].Bytes += 4 },
+	} {
+		other := *m
+		other.Bins, other.Fields = slices.Clone(m.Bins), slices.Clone(m.Fields)
+		change(&other)
+		if x, err := OpenBin(prefix+".idx", &other, 0); !errors.Is(err, ErrMismatch) {
+			t.Errorf("%s: %v, %v", name, x, err)
+		}
+	}
+}
+
+// TestTokensOfAPackedBin: a bin that is none of tokens has no TokenIndex.
+func TestTokensOfAPackedBin(t *testing.T) {
+	rows := photoRows(1)
+	data := indexBytes(t, photoFields(), testUUID, rows)
+	path := filepath.Join(t.TempDir(), "x.arrow")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := NewDataset(manifestOf(photoFields(), testUUID, rows, data), func(context.Context, int) (string, error) { return path, nil })
+	defer d.Close()
+	if _, _, err := d.Tokens(t.Context(), 0); !errors.Is(err, ErrNoField) {
+		t.Errorf("error %v, want ErrNoField", err)
+	}
+	if _, _, err := d.Tokens(t.Context(), 1); !errors.Is(err, ErrNoSample) {
+		t.Errorf("error %v, want ErrNoSample", err)
 	}
 }
 
@@ -369,7 +439,7 @@ func TestTokensFlips(t *testing.T) {
 			bad[i] ^= flip
 			tryTokens(t, bad, goodBytes)
 			x, err := tokensInMemory(bad, goodBytes)
-			if i < idxHead && err == nil && x.Dtype().Size() != 2 {
+			if i < idxHead && err == nil && TokenSize(x.Dtype()) != 2 {
 				t.Errorf("byte %d of the head, ^%#x: accepted", i, flip)
 			}
 		}
@@ -448,7 +518,7 @@ func TestTokensOutside(t *testing.T) {
 func TestTokensOfAnySet(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := idxFile{magic: idxMagic, version: 1, code: byte(rapid.IntRange(1, 8).Draw(rt, "type"))}
-		size := dtypeOf(f.code).Size()
+		size := TokenSize(dtypeOf(f.code))
 		f.lengths = rapid.SliceOfN(rapid.OneOf(rapid.Just(int32(0)), rapid.Int32Min(0)), 0, 50).Draw(rt, "lengths")
 		end := int64(0)
 		for _, n := range f.lengths {
@@ -467,7 +537,7 @@ func TestTokensOfAnySet(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		want := peerSays{Dtype: string(dtypeOf(f.code)), Pointers: f.pointers, Documents: f.documents}
+		want := peerSays{Dtype: dtypeOf(f.code), Pointers: f.pointers, Documents: f.documents}
 		for _, n := range f.lengths {
 			want.Lengths = append(want.Lengths, int64(n))
 		}
