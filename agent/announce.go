@@ -79,16 +79,18 @@ func (a *Agent) schedule(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 	if err != nil {
 		return hints.Refuse(hints.ReasonUnavailable, "the workers do not start: "+err.Error()), nil
 	}
-	d, err := a.tasks.open(ctx, lake{a.o.Store, a.o.CacheDir, a.now}, datasetKey{dir, s.Dataset})
+	datasets, err := a.tasks.openAll(ctx, lake{a.o.Store, a.o.CacheDir, a.now}, []datasetKey{{dir, s.Dataset}})
 	if err != nil {
 		return refusal(err), nil
 	}
-	if err := d.allowed(c, auth.RightHint); err != nil {
-		return hints.Refuse(hints.ReasonDenied, errors.Join(err, a.tasks.release(d)).Error()), nil
+	for _, d := range datasets {
+		if err := d.allowed(c, auth.RightHint); err != nil {
+			return hints.Refuse(hints.ReasonDenied, errors.Join(err, a.tasks.releaseAll(datasets)).Error()), nil
+		}
 	}
-	t, err := newTask(h, d, a.o.Node, golden)
+	t, err := newTask(h, newUnion([]string{""}, datasets), a.o.Node, golden)
 	if err != nil {
-		return refusal(errors.Join(err, a.tasks.release(d))), nil
+		return refusal(errors.Join(err, a.tasks.releaseAll(datasets))), nil
 	}
 	t.user = c.User
 	r, err := a.tell(ctx, envelope{hint: &h, task: t, ev: scheduleEvent{

@@ -168,15 +168,15 @@ func (l *loop) take(t *task) {
 	l.lookups[t.job] = k
 	l.group.Go(func() { l.resolve(ctx, k) })
 	l.o.Log.Info("job taken", zap.String("job", t.job), zap.String("run", t.run), zap.Uint64("generation", t.generation),
-		zap.String("dataset", t.dataset.dir), zap.Int("agents", len(t.agents)))
+		zap.String("dataset", t.data.String()), zap.Int("agents", len(t.agents)))
 }
 
-// discard gives up a task that is not, or no longer, the current one.
+// discard gives up what a task uses.
 func (l *loop) discard(t *task) {
 	if t == nil {
 		return
 	}
-	if err := l.tasks.release(t.dataset); err != nil {
+	if err := l.tasks.releaseAll(t.data.members); err != nil {
 		l.o.Log.Warn("dataset not closed", zap.Error(err))
 	}
 }
@@ -220,12 +220,13 @@ func (l *loop) items(ctx context.Context, t *task, step int64) (items []item, er
 func (l *loop) prepare(act prepareAction) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.cancels[act.id] = cancel
-	d := l.tasks.use(act.item.task.dataset.datasetKey)
+	t := act.item.task
+	open := l.tasks.useAll(t.data)
 	l.group.Go(func() {
 		defer cancel()
-		l.Agent.prepare(ctx, act, d)
-		if d != nil {
-			l.discard(&task{dataset: d})
+		l.Agent.prepare(ctx, act, open)
+		if open {
+			l.discard(t)
 		}
 	})
 }

@@ -18,14 +18,16 @@ var errForeign = errors.New("the content needs a decoder whose golden digest dif
 // errClosed says that the job which an item comes from is gone.
 var errClosed = errors.New("dataset was closed")
 
-// prepare makes the tensor of an item of a dataset and posts what came of it.
-func (a *Agent) prepare(ctx context.Context, act prepareAction, d *dataset) {
+// prepare makes the tensor of an item, if its datasets are open, and posts what came of it.
+func (a *Agent) prepare(ctx context.Context, act prepareAction, open bool) {
 	began := a.now()
-	t, err := a.make(ctx, act.item, d)
+	t, err := a.make(ctx, act.item, open)
+	key, at := act.item.task.transformKey(act.item.key.sample, act.item.key.epoch), act.item.extent
+	_, bin := act.item.task.data.Bin(at.Bin)
 	r := record{
-		At: began.Seconds(), Job: act.job, Step: act.step, Sample: act.item.key.sample, Epoch: act.item.key.epoch,
+		At: began.Seconds(), Job: act.job, Step: act.step, Source: key.Source, Sample: key.Sample, Epoch: key.Epoch,
 		Field: act.item.key.field, Plan: fmt.Sprintf("%x", act.item.key.plan), Operators: act.item.operators,
-		Bin: act.item.extent.Bin, Offset: act.item.extent.Off, Length: act.item.extent.Len,
+		Bin: bin, Offset: at.Off, Length: at.Len,
 		WallMicros: (a.now() - began).Microseconds(), Result: prepared,
 	}
 	if err != nil {
@@ -34,7 +36,7 @@ func (a *Agent) prepare(ctx context.Context, act prepareAction, d *dataset) {
 		a.finish(failedEvent{id: act.id, why: why}, nil, r)
 		if why != stopped {
 			a.o.Log.Info("preparation failed", zap.String("job", act.job), zap.Int64("step", act.step),
-				zap.Uint64("sample", act.item.key.sample), zap.Stringer("result", why), zap.Error(err))
+				zap.String("source", key.Source), zap.Uint64("sample", key.Sample), zap.Stringer("result", why), zap.Error(err))
 		}
 		return
 	}
@@ -51,19 +53,20 @@ func (a *Agent) finish(ev event, t *tensor, r record) {
 }
 
 // make reads a part and runs its plan. A panic is a failure of this preparation alone.
-func (a *Agent) make(ctx context.Context, it item, d *dataset) (t *tensor, err error) {
+func (a *Agent) make(ctx context.Context, it item, open bool) (t *tensor, err error) {
 	defer a.recovered("agent.prepare", &err)
-	if d == nil {
+	if !open {
 		return nil, errClosed
 	}
-	_, bin := d.bin(it.extent.Bin)
+	data := it.task.data
+	_, bin := data.bin(it.extent.Bin)
 	if err := a.rights.mayRead(ctx, it.task.user, bin); err != nil {
 		return nil, err
 	}
 	in := a.buffers.get(it.extent.Len)
 	defer a.buffers.put(in)
 	began := a.now()
-	if err := d.read(ctx, it.extent.Extent, in); err != nil {
+	if err := data.read(ctx, it.extent.Extent, in); err != nil {
 		return nil, err
 	}
 	a.metrics.read.Observe((a.now() - began).Seconds())
@@ -76,7 +79,7 @@ func (a *Agent) transform(ctx context.Context, it item, in []byte) (*tensor, err
 		return nil, errForeign
 	}
 	job := worker.Job{Plan: f.plan, Key: it.task.transformKey(it.key.sample, it.key.epoch)}
-	_, bin := it.task.dataset.bin(it.extent.Bin)
+	_, bin := it.task.data.bin(it.extent.Bin)
 	name := fmt.Sprintf("%s+%d", bin, it.extent.Off)
 	out := a.buffers.get(it.out)
 	began := a.now()
@@ -132,7 +135,8 @@ type record struct {
 	At         float64 `json:"at_s"` // since the agent's start
 	Job        string  `json:"job"`
 	Step       int64   `json:"step"`
-	Sample     uint64  `json:"sample"`
+	Source     string  `json:"source,omitempty"` // the sample's, by name
+	Sample     uint64  `json:"sample"`           // in its source, as bin is
 	Epoch      uint64  `json:"epoch"`
 	Field      string  `json:"field"`
 	Plan       string  `json:"plan"`

@@ -32,11 +32,10 @@ type reply struct {
 
 // fetching is one fetch.
 type fetching struct {
-	agent   *Agent
-	task    *task
-	dataset *dataset // held until the fetch ends
-	req     *fetch.Request
-	claims  auth.Claims
+	agent  *Agent
+	task   *task
+	req    *fetch.Request
+	claims auth.Claims
 
 	mu   sync.Mutex // send must not overlap
 	send func(want int, p fetch.Payload) error
@@ -52,11 +51,11 @@ func (a *Agent) Fetch(ctx context.Context, c auth.Claims, req *fetch.Request, se
 		}
 		return f.none(reason)
 	}
-	f.dataset = a.tasks.use(f.task.dataset.datasetKey)
-	if f.dataset == nil {
+	data := f.task.data
+	if !a.tasks.useAll(data) {
 		return f.none(fetch.ReasonUnknownJob) // dropped this moment
 	}
-	defer func() { err = errors.Join(err, a.tasks.release(f.dataset)) }()
+	defer func() { err = errors.Join(err, a.tasks.releaseAll(data.members)) }()
 	return f.run(ctx)
 }
 
@@ -65,15 +64,16 @@ func (f *fetching) refuse(ctx context.Context) (fetch.Reason, string) {
 	if f.task == nil {
 		return fetch.ReasonUnknownJob, ""
 	}
-	d := f.task.dataset
-	if err := f.claims.Allows(auth.RightFetch, d.dir); err != nil {
-		return fetch.ReasonDenied, err.Error()
+	for _, d := range f.task.data.members {
+		if err := f.claims.Allows(auth.RightFetch, d.dir); err != nil {
+			return fetch.ReasonDenied, err.Error()
+		}
+		if err := f.mayRead(ctx, path.Join(d.dir, binfmt.ManifestName)); err != nil {
+			return fetch.ReasonDenied, err.Error()
+		}
 	}
-	if err := f.mayRead(ctx, path.Join(d.dir, binfmt.ManifestName)); err != nil {
-		return fetch.ReasonDenied, err.Error()
-	}
-	if f.req.Dataset != d.identity {
-		return fetch.ReasonIdentity, fmt.Sprintf("asked for %x, the job's dataset is %x", f.req.Dataset[:8], d.identity[:8])
+	if id := f.task.data.Identity(); f.req.Dataset != id {
+		return fetch.ReasonIdentity, fmt.Sprintf("asked for %x, the job's dataset is %x", f.req.Dataset[:8], id[:8])
 	}
 	return fetch.ReasonNone, ""
 }
@@ -137,11 +137,11 @@ func (f *fetching) split(ctx context.Context) (keys []key, places, raw, denied [
 // mayReadSample says whether the user may read the bin that holds a sample. A bin that another program wrote may
 // lie outside the dataset's folder, and so outside the token's roots.
 func (f *fetching) mayReadSample(ctx context.Context, sample uint64) error {
-	bin, _, err := f.dataset.Find(sample)
+	bin, err := f.task.data.Find(sample)
 	if err != nil {
 		return nil // there is no such sample, which the answer will say
 	}
-	b, name := f.dataset.bin(bin)
+	b, name := f.task.data.bin(bin)
 	if b.Foreign != nil {
 		if err := f.claims.Allows(auth.RightFetch, name); err != nil {
 			return err
@@ -215,7 +215,7 @@ func (f *fetching) pass(ctx context.Context, group *errgroup.Group, want int, r 
 func (f *fetching) giveRaw(ctx context.Context, want int, reason fetch.Reason) (err error) {
 	defer f.agent.recovered("agent.raw", &err)
 	w := f.req.Wants[want]
-	part, err := f.dataset.Part(ctx, w.Sample, w.Field)
+	part, err := f.task.data.Part(ctx, w.Sample, w.Field)
 	if err != nil {
 		return f.unread(ctx, want, err)
 	}
@@ -227,7 +227,7 @@ func (f *fetching) giveRaw(ctx context.Context, want int, reason fetch.Reason) (
 		return err
 	}
 	data := make([]byte, part.Len)
-	if err := f.dataset.read(ctx, part.Extent, data); err != nil {
+	if err := f.task.data.read(ctx, part.Extent, data); err != nil {
 		f.agent.raw.Release(held)
 		return f.unread(ctx, want, err)
 	}

@@ -34,7 +34,7 @@ func (l *loop) status() []jobStatus {
 			Window: [2]int64{j.progress, j.horizon()}, StepTime: gap.Seconds(), Readers: len(j.readers), ShelfBytes: j.held,
 		}
 		if k := l.lookups[j.id]; k != nil {
-			s.Dataset, s.Ledger = k.task.dataset.dir, k.task.ledger.Snapshot()
+			s.Dataset, s.Ledger = k.task.data.String(), k.task.ledger.Snapshot()
 		}
 		list = append(list, s)
 	}

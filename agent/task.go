@@ -20,11 +20,11 @@ type task struct {
 	job, run   string
 	generation uint64
 	node       string
-	dataset    *dataset
+	data       *union
 	sampler    *sampler.Sampler
-	source     string
+	sources    []string // names of the members as they key randomness
 	seed       uint64
-	first      string // the dataset's first media field: a sample begins where it does
+	firsts     []string // the first media field of each member: a sample begins where it does
 	fields     []fieldTask
 	agents     map[string]bool // names of the agents that owners are chosen from
 	user       string          // on whose behalf things are read; set, as ledger is, before the task is used
@@ -49,7 +49,7 @@ func (f *fieldTask) offers(media string) bool { return !f.foreign[f.plan.Decoder
 var errPlan = errors.New("the plan is not one that this agent knows")
 
 // newTask checks a schedule against the dataset and the operators that the workers have.
-func newTask(h hints.Hint, d *dataset, node string, golden map[string]string) (*task, error) {
+func newTask(h hints.Hint, u *union, node string, golden map[string]string) (*task, error) {
 	s := h.Schedule
 	spec, err := sampler.ParseSpec(s.Spec)
 	if err != nil {
@@ -59,24 +59,21 @@ func newTask(h hints.Hint, d *dataset, node string, golden map[string]string) (*
 	if err != nil {
 		return nil, err
 	}
-	if got := d.Manifest().Samples(); spec.Sources[0].Samples != uint64(got) {
+	if got := u.Samples(); spec.Sources[0].Samples != got {
 		return nil, fmt.Errorf("%w: the order is over %d samples, the dataset has %d", errIdentity, spec.Sources[0].Samples, got)
 	}
 	t := &task{
-		job: h.Job, run: h.Run, generation: s.Generation, node: node, dataset: d, sampler: order,
-		source: s.Source, seed: s.Seed, agents: make(map[string]bool, len(s.Agents)),
+		job: h.Job, run: h.Run, generation: s.Generation, node: node, data: u, sampler: order,
+		sources: []string{s.Source}, seed: s.Seed, agents: make(map[string]bool, len(s.Agents)),
 	}
 	for _, a := range s.Agents {
 		t.agents[a.Node] = true
 	}
-	for _, f := range d.Manifest().Fields {
-		if f.Kind == binfmt.Media {
-			t.first = f.Name
-			break
-		}
+	for _, d := range u.members {
+		t.firsts = append(t.firsts, firstMedia(d.Manifest()))
 	}
 	for _, f := range s.Fields {
-		ft, err := newFieldTask(f, d, s.Operators, golden)
+		ft, err := newFieldTask(f, u, s.Operators, golden)
 		if err != nil {
 			return nil, err
 		}
@@ -85,9 +82,21 @@ func newTask(h hints.Hint, d *dataset, node string, golden map[string]string) (*
 	return t, nil
 }
 
-func newFieldTask(f hints.FieldPlan, d *dataset, theirs, ours map[string]string) (fieldTask, error) {
-	if field, ok := d.Manifest().Field(f.Field); !ok || field.Kind != binfmt.Media {
-		return fieldTask{}, fmt.Errorf("%w: field %q is not a media field of the dataset", errPlan, f.Field)
+// firstMedia is the first media field of a dataset, "" if it has none.
+func firstMedia(m *binfmt.Manifest) string {
+	for _, f := range m.Fields {
+		if f.Kind == binfmt.Media {
+			return f.Name
+		}
+	}
+	return ""
+}
+
+func newFieldTask(f hints.FieldPlan, u *union, theirs, ours map[string]string) (fieldTask, error) {
+	for _, d := range u.members {
+		if field, ok := d.Manifest().Field(f.Field); !ok || field.Kind != binfmt.Media {
+			return fieldTask{}, fmt.Errorf("%w: field %q is not a media field of the dataset %s", errPlan, f.Field, d.dir)
+		}
 	}
 	plan, err := transform.ParsePlan(f.Plan)
 	if err != nil {
@@ -130,10 +139,11 @@ func (t *task) field(name string) int {
 	return slices.IndexFunc(t.fields, func(f fieldTask) bool { return f.name == name })
 }
 
+// key names the tensor of a sample, by its number in the union.
 func (t *task) key(sample, epoch uint64, f *fieldTask) key {
 	return key{
-		dataset: t.dataset.identity, sample: sample, field: f.name, epoch: epoch,
-		plan: f.digest, seed: t.seed, source: t.source, differing: strings.Join(f.differing, " "),
+		dataset: t.data.Identity(), sample: sample, field: f.name, epoch: epoch,
+		plan: f.digest, seed: t.seed, source: t.transformKey(sample, epoch).Source, differing: strings.Join(f.differing, " "),
 	}
 }
 
@@ -146,7 +156,8 @@ func (t *task) items(ctx context.Context, step int64) ([]item, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		first, owned, err := t.owns(ctx, ref.Sample)
+		sample := t.data.Number(int(ref.Source), ref.Sample)
+		first, owned, err := t.owns(ctx, int(ref.Source), sample)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -154,7 +165,7 @@ func (t *task) items(ctx context.Context, step int64) ([]item, error) {
 			continue
 		}
 		for i := range t.fields {
-			it, err := t.item(ctx, ref, &t.fields[i], first)
+			it, err := t.item(ctx, int(ref.Source), sample, ref.Epoch, &t.fields[i], first)
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -167,16 +178,16 @@ func (t *task) items(ctx context.Context, step int64) ([]item, error) {
 
 // owns tells whether this node prepares a sample; then it returns the sample's first part. The index of a
 // bin is not opened when the node holds no block of it.
-func (t *task) owns(ctx context.Context, sample uint64) (first binfmt.Part, owned bool, err error) {
-	bin, _, err := t.dataset.Find(sample)
+func (t *task) owns(ctx context.Context, source int, sample uint64) (first binfmt.Part, owned bool, err error) {
+	bin, err := t.data.Find(sample)
 	if err != nil {
 		return first, false, err
 	}
-	blocks, err := t.dataset.places.Of(ctx, bin)
+	blocks, err := t.data.blocks(ctx, bin)
 	if err != nil || !blocks.On(t.node) {
 		return first, false, err
 	}
-	first, err = t.dataset.Part(ctx, sample, t.first)
+	first, err = t.data.Part(ctx, sample, t.firsts[source])
 	if err != nil {
 		return first, false, err
 	}
@@ -186,25 +197,25 @@ func (t *task) owns(ctx context.Context, sample uint64) (first binfmt.Part, owne
 			holders = append(holders, fetch.Node{Name: name})
 		}
 	}
-	owner, ok := fetch.Owner(t.dataset.identity, sample, holders)
+	owner, ok := fetch.Owner(t.data.Identity(), sample, holders)
 	return first, ok && owner.Name == t.node, nil
 }
 
 // item describes the preparation of one field of a sample whose first part is known.
-func (t *task) item(ctx context.Context, ref sampler.SampleRef, f *fieldTask, first binfmt.Part) (item, error) {
+func (t *task) item(ctx context.Context, source int, sample, epoch uint64, f *fieldTask, first binfmt.Part) (item, error) {
 	part := first
-	if f.name != t.first {
+	if f.name != t.firsts[source] {
 		var err error
-		if part, err = t.dataset.Part(ctx, ref.Sample, f.name); err != nil {
+		if part, err = t.data.Part(ctx, sample, f.name); err != nil {
 			return item{}, err
 		}
 	}
 	it := item{
-		key:    t.key(ref.Sample, ref.Epoch, f),
-		extent: extent{t.dataset.identity, part.Extent},
+		key:    t.key(sample, epoch, f),
+		extent: extent{t.data.Identity(), part.Extent},
 		media:  part.Type, operators: f.operators, in: part.Len, task: t,
 	}
-	it.out, it.refused = outputSize(part, f, t.transformKey(ref.Sample, ref.Epoch))
+	it.out, it.refused = outputSize(part, f, t.transformKey(sample, epoch))
 	if !f.offers(part.Type) {
 		it.refused = fetch.ReasonUnknownPlan
 	}
@@ -230,6 +241,12 @@ func outputSize(p binfmt.Part, f *fieldTask, k transform.Key) (int64, fetch.Reas
 	return spec.Bytes(), ""
 }
 
+// transformKey keys the randomness of a sample of the union: by its source's name and its number there. One that
+// there is not has no source.
 func (t *task) transformKey(sample, epoch uint64) transform.Key {
-	return transform.Key{Seed: t.seed, Source: t.source, Epoch: epoch, Sample: sample}
+	k := transform.Key{Seed: t.seed, Epoch: epoch, Sample: sample}
+	if member, own, err := t.data.Own(sample); err == nil {
+		k.Source, k.Sample = t.sources[member], own
+	}
+	return k
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
+	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/transform"
 )
 
@@ -82,7 +83,8 @@ func TestContentDecidesWhichDecoderItNeeds(t *testing.T) {
 // TestJobsWithOtherOperatorsShareNothing: what was made for a job whose operators are the agent's is not for one whose are not.
 func TestJobsWithOtherOperatorsShareNothing(t *testing.T) {
 	const plan = `{"plan":1,"ops":[{"op":"DecodeImage"},{"op":"CenterCrop","size":2}]}`
-	job := &task{dataset: &dataset{}}
+	empty := &dataset{Dataset: binfmt.NewDataset(&binfmt.Manifest{Format: binfmt.Format}, nil)}
+	job := &task{data: newUnion([]string{""}, []*dataset{empty}), sources: []string{""}}
 	agrees := job.key(1, 0, compared(t, plan, map[string]string{}))
 	if other := job.key(1, 0, compared(t, plan, map[string]string{"webp/libwebp@1": "b"})); other == agrees {
 		t.Error("a job with another WebP decoder has the key of one that agrees")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/transform"
 )
 
@@ -18,8 +19,10 @@ const KindChecksum = "checksum"
 // cannot be decoded. It stops the run under OnBadRaise and when no substitute is good, and is what
 // Stats.Substitutions list.
 type BadSampleError struct {
-	Sample uint64 `json:"sample"`
-	Key    string `json:"key"` // "" when the index could not be read
+	// Source is the name of the sample's source, "" where a single dataset has none.
+	Source string `json:"source,omitempty"`
+	Sample uint64 `json:"sample"` // in its source
+	Key    string `json:"key"`    // "" when the index could not be read
 	Field  string `json:"field"`
 	Bin    string `json:"bin"` // the file's path in the store
 	Offset int64  `json:"offset"`
@@ -33,14 +36,18 @@ func (e *BadSampleError) Error() string { return e.where() + ": " + e.Reason }
 
 // where names the part, for errors of every kind.
 func (e *BadSampleError) where() string {
-	return fmt.Sprintf("%s, field %q, %s at offset %d, %d bytes", named(e.Sample, e.Key), e.Field, e.Bin, e.Offset, e.Length)
+	return fmt.Sprintf("%s, field %q, %s at offset %d, %d bytes", named(e.Source, e.Sample, e.Key), e.Field, e.Bin, e.Offset, e.Length)
 }
 
-func named(sample uint64, key string) string {
-	if key == "" {
-		return fmt.Sprintf("sample %d", sample)
+func named(source string, sample uint64, key string) string {
+	name := fmt.Sprintf("sample %d", sample)
+	if source != "" {
+		name += fmt.Sprintf(" of %q", source)
 	}
-	return fmt.Sprintf("sample %d (key %q)", sample, key)
+	if key != "" {
+		name += fmt.Sprintf(" (key %q)", key)
+	}
+	return name
 }
 
 // fault says why the content of a part is bad.
@@ -58,7 +65,7 @@ func faultOf(err error) *fault {
 // part names the part of an entry.
 func (b *build) part(ctx context.Context, e *entry) *BadSampleError {
 	return &BadSampleError{
-		Sample: e.ref.Sample, Key: b.l.keyOf(ctx, e.ref.Sample), Field: b.l.media[e.field].name,
+		Source: b.l.sourceOf(e.ref), Sample: e.ref.Sample, Key: b.l.keyOf(ctx, e.ref), Field: b.l.media[e.field].name,
 		Bin: b.l.data.binName(e.part.Bin), Offset: e.part.Off, Length: e.part.Len,
 	}
 }
@@ -74,13 +81,19 @@ func (b *build) failed(ctx context.Context, e *entry, err error) error {
 }
 
 // keyOf returns a sample's key, "" if the index cannot be read: the sample is named by its number all the same.
-func (l *Loader) keyOf(ctx context.Context, sample uint64) string {
-	key, err := l.data.index.Key(ctx, sample)
+func (l *Loader) keyOf(ctx context.Context, ref sampler.SampleRef) string {
+	key, err := l.data.Key(ctx, l.data.number(ref))
 	if err != nil {
 		return ""
 	}
 	return key
 }
+
+// nameOf names a sample for errors.
+func (l *Loader) nameOf(ref sampler.SampleRef) string { return named(l.sourceOf(ref), ref.Sample, "") }
+
+// sourceOf returns the name of a sample's source.
+func (l *Loader) sourceOf(ref sampler.SampleRef) string { return l.spec.Sources[ref.Source].Name }
 
 // unnamed takes the item's name out of a worker's error: whoever reports the error names the part, once.
 func unnamed(err error, name string, sample uint64) error {
@@ -96,7 +109,7 @@ func unnamed(err error, name string, sample uint64) error {
 // maxNamed bounds the bad samples that the log names.
 const maxNamed = 4096
 
-// namedOnce remembers which bad samples the log has named. The zero value is ready. Safe for concurrent use.
+// namedOnce remembers which bad samples, by their number in the union, the log has named. The zero value is ready. Safe for concurrent use.
 type namedOnce struct {
 	mu      sync.Mutex
 	samples map[uint64]bool

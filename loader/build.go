@@ -129,8 +129,8 @@ func (b *build) bins() []int {
 	for _, e := range b.entries {
 		bins = append(bins, e.part.Bin)
 	}
-	if b.l.anchorLeftOut {
-		for _, a := range b.anchors {
+	for slot, a := range b.anchors {
+		if b.l.anchors[b.refs[slot].Source].leftOut {
 			bins = append(bins, a.Bin)
 		}
 	}
@@ -139,24 +139,25 @@ func (b *build) bins() []int {
 
 func (b *build) lookUpSlot(ctx context.Context, slot int) error {
 	ref := b.refs[slot]
+	number, anchor := b.l.data.number(ref), b.l.anchors[ref.Source]
 	for _, e := range b.slot(slot) {
-		part, err := b.l.data.index.Part(ctx, ref.Sample, b.l.media[e.field].name)
+		part, err := b.l.data.Part(ctx, number, b.l.media[e.field].name)
 		if err != nil {
-			return fmt.Errorf("look up sample %d: %w", ref.Sample, err)
+			return fmt.Errorf("look up %s: %w", b.l.nameOf(ref), err)
 		}
 		if part.Len < 0 || part.Len > b.l.maxPart {
-			return fmt.Errorf("sample %d, field %q: %d bytes in %s at offset %d: at most %d are read",
-				ref.Sample, b.l.media[e.field].name, part.Len, b.l.data.binName(part.Bin), part.Off, b.l.maxPart)
+			return fmt.Errorf("%s, field %q: %d bytes in %s at offset %d: at most %d are read",
+				b.l.nameOf(ref), b.l.media[e.field].name, part.Len, b.l.data.binName(part.Bin), part.Off, b.l.maxPart)
 		}
 		e.ref, e.part, e.bad, e.spec, e.done = ref, part, nil, transform.TensorSpec{}, false
-		if b.l.media[e.field].name == b.l.anchor {
+		if b.l.media[e.field].name == anchor.field {
 			b.anchors[slot] = part
 		}
 	}
-	if b.l.anchorLeftOut {
-		part, err := b.l.data.index.Part(ctx, ref.Sample, b.l.anchor)
+	if anchor.leftOut {
+		part, err := b.l.data.Part(ctx, number, anchor.field)
 		if err != nil {
-			return fmt.Errorf("look up sample %d: %w", ref.Sample, err)
+			return fmt.Errorf("look up %s: %w", b.l.nameOf(ref), err)
 		}
 		b.anchors[slot] = part
 	}
@@ -170,8 +171,7 @@ func (b *build) slot(slot int) []*entry {
 }
 
 func (b *build) key(ref sampler.SampleRef) transform.Key {
-	spec := &b.l.spec
-	return transform.Key{Seed: spec.Seed, Source: spec.Sources[ref.Source].Name, Epoch: ref.Epoch, Sample: ref.Sample}
+	return transform.Key{Seed: b.l.spec.Seed, Source: b.l.sourceOf(ref), Epoch: ref.Epoch, Sample: ref.Sample}
 }
 
 // allocate maps the batch and gives every entry its place in it.

@@ -24,7 +24,6 @@ type dataset struct {
 	store    store.Store
 	cacheDir string // of indexes
 	manifest *binfmt.Manifest
-	id       [32]byte
 	index    *binfmt.Dataset
 	bins     *store.OpenFiles
 
@@ -43,7 +42,6 @@ func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*da
 	if d.manifest, err = binfmt.ParseManifest(name, data); err != nil {
 		return nil, err
 	}
-	d.id = d.manifest.Identity()
 	d.index = binfmt.NewDataset(d.manifest, d.localIndex)
 	most := maxOpenRemoteBins
 	if _, local := st.(store.Localizer); local {

@@ -190,7 +190,7 @@ func (a *fakeAgent) Announce(ctx context.Context, h hints.Hint, who auth.Claims)
 		return hints.Refuse(hints.ReasonIdentity, "another dataset"), nil
 	}
 	switch {
-	case h.Schedule != nil && h.Schedule.Dataset != a.data.id:
+	case h.Schedule != nil && h.Schedule.Dataset != a.data.manifest.Identity():
 		return hints.Refuse(hints.ReasonIdentity, "another dataset"), nil
 	case h.Schedule != nil:
 		a.schedule = h.Schedule

@@ -189,7 +189,7 @@ func (h *herald) dueHints(step int64) []dueHint {
 // hint fills in what all hints have.
 func (h *herald) hint(k hints.Hint) hints.Hint {
 	k.ID, k.Job, k.Run = hints.NewID(), h.l.o.Job, h.l.o.Run
-	k.TTL, k.Confidence, k.Identity = hints.MaxTTL, 1, h.l.data.id
+	k.TTL, k.Confidence, k.Identity = hints.MaxTTL, 1, h.l.data.Identity()
 	return k
 }
 
@@ -198,7 +198,7 @@ func (h *herald) hint(k hints.Hint) hints.Hint {
 func (h *herald) schedule(step int64) hints.Hint {
 	spec, r := &h.l.spec, &h.l.agents.roster
 	s := &hints.Schedule{
-		DatasetURL: h.l.o.URL, Dataset: h.l.data.id, Spec: spec.Canonical(),
+		DatasetURL: h.l.o.URL, Dataset: h.l.data.Identity(), Spec: spec.Canonical(),
 		Source: spec.Sources[0].Name, Seed: spec.Seed,
 		FirstStep: step, StepTime: h.l.clock.step(), Generation: r.generation, Operators: h.operators(),
 	}

@@ -10,12 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/loader/proof"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
-	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
 
@@ -40,15 +38,12 @@ type Loader struct {
 	now     func() time.Duration
 	sampler *sampler.Sampler
 	spec    sampler.Spec // of sampler, which copies it at every call
-	data    *dataset
+	data    *union
 	media   []*mediaField
 	fields  []field
-	// anchor is the media field whose first byte decides which nodes hold a sample: the first of the
-	// manifest. anchorLeftOut: it is not delivered.
-	anchor        string
-	anchorLeftOut bool
-	maxPart       int64
-	seed          maphash.Seed
+	anchors []anchor // by source
+	maxPart int64
+	seed    maphash.Seed
 
 	runner Runner
 	slabs  *slabs
@@ -117,7 +112,7 @@ func open(ctx context.Context, o Options) (_ *Loader, err error) {
 			err = errors.Join(err, l.release())
 		}
 	}()
-	if l.data, err = openDataset(ctx, o.Store, o.Dir, o.CacheDir); err != nil {
+	if l.data, err = openUnion(ctx, o.sources(), o.CacheDir); err != nil {
 		return nil, err
 	}
 	if err = l.choose(); err != nil {
@@ -133,83 +128,11 @@ func open(ctx context.Context, o Options) (_ *Loader, err error) {
 	return l, nil
 }
 
-// choose works out which fields are delivered and by which plans.
-func (l *Loader) choose() error {
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf(format+": %w", append(args, ErrOptions)...))
-	}
-	for _, name := range l.o.Fields {
-		if _, ok := l.data.manifest.Field(name); !ok {
-			bad("fields: %q: the dataset has %v", name, fieldNames(l.data.manifest))
-		}
-	}
-	if len(errs) > 0 { // with fields that are not there nothing can be said of plans
-		return errors.Join(errs...)
-	}
-	if err := l.nameThePlan(); err != nil {
-		return err
-	}
-	for name := range l.o.Plans {
-		if f, ok := l.data.manifest.Field(name); !ok || f.Kind != binfmt.Media {
-			bad("transform: %q is no media field: the dataset has %v", name, fieldNames(l.data.manifest))
-		}
-	}
-	for _, f := range l.data.manifest.Fields {
-		if l.anchor == "" && f.Kind == binfmt.Media {
-			l.anchor, l.anchorLeftOut = f.Name, true
-		}
-		if len(l.o.Fields) > 0 && !slices.Contains(l.o.Fields, f.Name) {
-			continue
-		}
-		field := field{name: f.Name, kind: f.Kind, media: -1}
-		if f.Kind == binfmt.Media {
-			plan := l.o.Plans[f.Name]
-			if plan == nil {
-				bad("media field %q has no plan: give it one with transform=, or leave it out with fields=", f.Name)
-				continue
-			}
-			field.media = len(l.media)
-			l.media = append(l.media, newMediaField(f.Name, plan, l.o.Layout))
-			l.anchorLeftOut = l.anchorLeftOut && f.Name != l.anchor
-		}
-		l.fields = append(l.fields, field)
-	}
-	return errors.Join(errs...)
-}
-
-// nameThePlan finds the one media field that a plan without a name is for.
-func (l *Loader) nameThePlan() error {
-	plan := l.o.Plans[""]
-	if plan == nil {
-		return nil
-	}
-	var media []string
-	for _, f := range l.data.manifest.Fields {
-		if f.Kind == binfmt.Media && (len(l.o.Fields) == 0 || slices.Contains(l.o.Fields, f.Name)) {
-			media = append(media, f.Name)
-		}
-	}
-	if len(media) != 1 || len(l.o.Plans) != 1 {
-		return fmt.Errorf("transform: one plan for the media fields %v: give a plan for each, {field: plan}: %w", media, ErrOptions)
-	}
-	l.o.Plans = map[string]*transform.Plan{media[0]: plan}
-	return nil
-}
-
-func fieldNames(m *binfmt.Manifest) []string {
-	var names []string
-	for _, f := range m.Fields {
-		names = append(names, fmt.Sprintf("%s (%s)", f.Name, f.Kind))
-	}
-	return names
-}
-
 // order makes the sampler and takes up the state to resume from.
 func (l *Loader) order() (err error) {
 	l.sampler, err = sampler.New(sampler.Spec{
 		Version: sampler.SpecVersion, Seed: l.o.Seed, GlobalBatch: l.o.GlobalBatch, Shuffle: l.o.Shuffle, Last: l.o.Last,
-		Sources: []sampler.Source{{Samples: uint64(l.data.manifest.Samples())}},
+		Sources: l.data.sources(),
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
@@ -221,7 +144,7 @@ func (l *Loader) order() (err error) {
 	if l.o.Resume == nil {
 		return nil
 	}
-	if err := l.o.Resume.Check(l.sampler, l.data.id); err != nil {
+	if err := l.o.Resume.Check(l.sampler, l.data.Identity()); err != nil {
 		return err
 	}
 	l.pos.Store(l.o.Resume.Step)
@@ -281,15 +204,15 @@ func (l *Loader) count(f func(*Stats)) {
 // StepsPerEpoch returns the number of batches of a whole epoch, the same for every rank.
 func (l *Loader) StepsPerEpoch() int64 { return l.sampler.StepsPerEpoch() }
 
-// Dataset returns the identity of the dataset.
-func (l *Loader) Dataset() [32]byte { return l.data.id }
+// Dataset returns the identity of the dataset, or of the union of several (binfmt.UnionIdentity).
+func (l *Loader) Dataset() [32]byte { return l.data.Identity() }
 
 // Classes returns the names of the values of the label field, as the dataset was packed.
-func (l *Loader) Classes() []string { return slices.Clone(l.data.manifest.Classes) }
+func (l *Loader) Classes() []string { return slices.Clone(l.data.members[0].manifest.Classes) }
 
 // State returns where the run stands: after the last batch that Next returned.
 func (l *Loader) State() sampler.State {
-	return l.sampler.State(l.data.id, l.position(), sampler.Policy{OnBad: l.o.OnBad})
+	return l.sampler.State(l.data.Identity(), l.position(), sampler.Policy{OnBad: l.o.OnBad})
 }
 
 // Load moves the run to a state of the same order and dataset, of any world size; else the error wraps
@@ -301,7 +224,7 @@ func (l *Loader) Load(st sampler.State) error {
 		return fmt.Errorf("loader.Load: %w", err)
 	}
 	defer l.leave()
-	if err := st.Check(l.sampler, l.data.id); err != nil {
+	if err := st.Check(l.sampler, l.data.Identity()); err != nil {
 		return fmt.Errorf("loader.Load: %w", err)
 	}
 	l.atEnd, l.left, l.waiting = false, false, false

@@ -149,12 +149,13 @@ func elements[T any](b []byte) []T {
 
 // ShapeError says that two samples of one batch have different shapes, so that they cannot be stacked.
 type ShapeError struct {
-	Field          string
-	Sample, Other  uint64
-	Shape, OtherIs []int // channels first
+	Field               string
+	Source, OtherSource string // names, "" where a single dataset has none
+	Sample, Other       uint64
+	Shape, OtherIs      []int // channels first
 }
 
 func (e *ShapeError) Error() string {
-	return fmt.Sprintf("field %q: sample %d gives shape %v, sample %d gives %v: a batch needs equal shapes: end the plan with CenterCrop, RandomResizedCrop or Resize of a fixed height and width",
-		e.Field, e.Sample, e.Shape, e.Other, e.OtherIs)
+	return fmt.Sprintf("field %q: %s gives shape %v, %s gives %v: a batch needs equal shapes: end the plan with CenterCrop, RandomResizedCrop or Resize of a fixed height and width",
+		e.Field, named(e.Source, e.Sample, ""), e.Shape, named(e.OtherSource, e.Other, ""), e.OtherIs)
 }

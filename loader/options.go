@@ -37,6 +37,16 @@ type Runner interface {
 	Close() error
 }
 
+// A Source is a dataset that samples are drawn from.
+type Source struct {
+	// Name is the source's in the order and keys its randomness. One that is alone may have none.
+	Name string
+	// Store holds the dataset. The Loader does not close it.
+	Store store.Store
+	// Dir is the dataset's folder inside Store, and URL its address for agents.
+	Dir, URL string
+}
+
 // Options configure a Loader. Store, Dir and GlobalBatch are required, Plans too when the dataset has
 // media fields that Fields does not leave out.
 type Options struct {
@@ -121,6 +131,9 @@ type Options struct {
 		minWait time.Duration        // the least that agents are given, and that their answers may be late
 	}
 }
+
+// sources are the datasets to open.
+func (o Options) sources() []Source { return []Source{{Store: o.Store, Dir: o.Dir, URL: o.URL}} }
 
 // defaultPrefetch covers the usual spread of step times: one step is waited for, three are on the way.
 const defaultPrefetch = 4

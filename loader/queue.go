@@ -108,7 +108,7 @@ func (b *build) item(e *entry, raw, out []byte) worker.Item {
 
 // nameOf is what a worker's errors call a part.
 func (b *build) nameOf(e *entry) string {
-	return fmt.Sprintf("sample %d, field %q", e.ref.Sample, b.l.media[e.field].name)
+	return fmt.Sprintf("%s, field %q", b.l.nameOf(e.ref), b.l.media[e.field].name)
 }
 
 // conclude takes what a worker made of a job into the batch, or finds out what is wrong with it.

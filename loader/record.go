@@ -11,7 +11,7 @@ import (
 // record returns the proof records of what the batch holds, as lines.
 func (b *build) record() (lines []byte) {
 	for slot, ref := range b.refs {
-		r := proof.Record{Step: b.step, Position: ref.Position, Sample: ref.Sample}
+		r := proof.Record{Step: b.step, Position: ref.Position, Sample: b.l.data.number(ref)}
 		for i, f := range b.l.fields {
 			data := &b.fields[i]
 			p := proof.Field{Name: f.name, Dtype: data.Dtype, SHA256: sha256.Sum256(b.logicalBytes(i, f, slot))}

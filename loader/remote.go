@@ -58,9 +58,9 @@ func (b *build) owner(ctx context.Context, slot int) *peer {
 	part := b.anchors[slot]
 	blocks, err := b.l.places.Of(ctx, part.Bin)
 	if err != nil {
-		b.l.o.Log.Warn("cannot locate a bin: its samples are made here for a while", zap.String("bin", b.l.data.manifest.Bins[part.Bin].Name), zap.Error(err))
+		b.l.o.Log.Warn("cannot locate a bin: its samples are made here for a while", zap.String("bin", b.l.data.binName(part.Bin)), zap.Error(err))
 	}
-	return b.l.agents.owner(b.l.data.id, b.refs[slot].Sample, blocks.Holders(part.Off))
+	return b.l.agents.owner(b.l.data.Identity(), b.l.data.number(b.refs[slot]), blocks.Holders(part.Off))
 }
 
 // give adds the entries of one place to what p is asked for, unless p must not be asked now.
@@ -128,11 +128,11 @@ func (b *build) fetchFrom(ctx context.Context, p *peer, a *ask) ([]*entry, error
 func (b *build) request(entries []*entry, wait time.Duration) *fetch.Request {
 	req := &fetch.Request{
 		Job: b.l.o.Job, Run: b.l.o.Run, Generation: b.l.agents.generation(), Step: b.step, Progress: b.l.position(),
-		Dataset: b.l.data.id, PlanDigests: map[string][32]byte{}, Deadline: wait, Wants: make([]fetch.Want, len(entries)),
+		Dataset: b.l.data.Identity(), PlanDigests: map[string][32]byte{}, Deadline: wait, Wants: make([]fetch.Want, len(entries)),
 	}
 	for i, e := range entries {
 		f := b.l.media[e.field]
-		req.Wants[i] = fetch.Want{Sample: e.ref.Sample, Epoch: e.ref.Epoch, Field: f.name}
+		req.Wants[i] = fetch.Want{Sample: b.l.data.number(e.ref), Epoch: e.ref.Epoch, Field: f.name}
 		req.PlanDigests[f.name] = f.digest
 	}
 	return req
@@ -160,7 +160,7 @@ func (a *answers) alloc(want int, prepared bool, size int64) ([]byte, error) {
 	}
 	if size != promised {
 		a.worst = fetch.ReasonCorrupt
-		return nil, fmt.Errorf("sample %d: %d bytes, expected %d: %w", e.ref.Sample, size, promised, errSize)
+		return nil, fmt.Errorf("%s: %d bytes, expected %d: %w", a.b.l.nameOf(e.ref), size, promised, errSize)
 	}
 	if prepared {
 		return e.half, nil
@@ -236,7 +236,7 @@ func grave(r fetch.Reason) bool {
 // canary tells whether a prepared entry is made again here. The choice is random to the agent and the
 // same for the same entry.
 func (l *Loader) canary(e *entry) bool {
-	h := maphash.Comparable(l.seed, [3]uint64{e.ref.Sample, e.ref.Epoch, uint64(e.field)})
+	h := maphash.Comparable(l.seed, [3]uint64{l.data.number(e.ref), e.ref.Epoch, uint64(e.field)})
 	return h%uint64(l.o.CanaryEvery) == 0
 }
 
@@ -270,7 +270,7 @@ func (b *build) compare(ctx context.Context, e *entry) error {
 		e.source, e.reason = fromStore, fetch.ReasonCorrupt
 		b.l.agents.quarantine(e.peer)
 		b.l.o.Log.Error("an agent prepared other bytes than this host: it is not asked any more",
-			zap.String("node", e.peer.Name), zap.String("addr", e.peer.Addr), zap.Uint64("sample", e.ref.Sample),
+			zap.String("node", e.peer.Name), zap.String("addr", e.peer.Addr), zap.String("source", b.l.sourceOf(e.ref)), zap.Uint64("sample", e.ref.Sample),
 			zap.Strings("operators", b.l.media[e.field].agent.Identities()))
 		copy(e.half, own)
 	}

@@ -80,13 +80,14 @@ func (b *build) substitute(ctx context.Context, slot int) error {
 		return fmt.Errorf("%w: repair the dataset, or use on_bad=\"substitute\"", bad)
 	}
 	b.attempts[slot]++
-	others := b.l.data.manifest.Samples() - 1
+	others := int64(b.l.spec.Sources[b.planned[slot].Source].Samples) - 1
 	if int64(b.attempts[slot]) > min(maxAttempts, others) {
 		return fmt.Errorf("position %d: %d samples in a row are bad, with the keys %s; the last is %w: repair the dataset, or pack it without them",
 			b.planned[slot].Position, b.attempts[slot], b.triedKeys(ctx, slot), bad)
 	}
+	was := b.refs[slot]
 	b.refs[slot] = b.candidate(slot, b.attempts[slot])
-	b.note(ctx, bad, b.refs[slot])
+	b.note(ctx, bad, was, b.refs[slot])
 	return b.lookUpSlot(ctx, slot)
 }
 
@@ -96,15 +97,15 @@ func (b *build) candidate(slot, attempt int) sampler.SampleRef {
 }
 
 // note counts a replacement, and logs every bad sample once.
-func (b *build) note(ctx context.Context, bad *BadSampleError, ref sampler.SampleRef) {
-	by := Substitute{SampleRef: ref, Key: b.l.keyOf(ctx, ref.Sample)}
+func (b *build) note(ctx context.Context, bad *BadSampleError, was, ref sampler.SampleRef) {
+	by := Substitute{SampleRef: ref, Key: b.l.keyOf(ctx, ref)}
 	b.l.count(func(s *Stats) {
 		s.Substitutions = appendBounded(s.Substitutions,
 			Substitution{Step: b.step, Position: ref.Position, Bad: *bad, Substitute: by}, recentSubstitutions)
 	})
-	name, last := b.l.named.add(bad.Sample)
+	name, last := b.l.named.add(b.l.data.number(was))
 	if name {
-		b.l.o.Log.Warn("bad sample: replaced by "+named(by.Sample, by.Key), zap.Int64("step", b.step), zap.Error(bad))
+		b.l.o.Log.Warn("bad sample: replaced by "+named(bad.Source, by.Sample, by.Key), zap.Int64("step", b.step), zap.Error(bad))
 	}
 	if last {
 		b.l.o.Log.Warn("bad samples are not logged any more: stats list the latest", zap.Int("logged", maxNamed))
@@ -115,7 +116,7 @@ func (b *build) note(ctx context.Context, bad *BadSampleError, ref sampler.Sampl
 func (b *build) triedKeys(ctx context.Context, slot int) string {
 	var keys []string
 	for attempt := range min(b.attempts[slot], maxKeys) {
-		keys = append(keys, fmt.Sprintf("%q", b.l.keyOf(ctx, b.candidate(slot, attempt).Sample)))
+		keys = append(keys, fmt.Sprintf("%q", b.l.keyOf(ctx, b.candidate(slot, attempt))))
 	}
 	if more := b.attempts[slot] - len(keys); more > 0 {
 		keys = append(keys, fmt.Sprintf("and %d more", more))

@@ -49,9 +49,9 @@ func (b *build) scalars(ctx context.Context) error {
 			data.Bytes, data.Strings = nil, make([]string, len(b.refs))
 		}
 		for slot, ref := range b.refs {
-			v, err := b.l.data.index.Scalar(ctx, ref.Sample, f.name)
+			v, err := b.l.data.Scalar(ctx, b.l.data.number(ref), f.name)
 			if err != nil {
-				return fmt.Errorf("sample %d, field %q: %w", ref.Sample, f.name, err)
+				return fmt.Errorf("%s, field %q: %w", b.l.nameOf(ref), f.name, err)
 			}
 			data.set(slot, v)
 		}

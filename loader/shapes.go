@@ -138,13 +138,14 @@ func (b *build) fits(e *entry) (bool, error) {
 		return true, nil
 	}
 	if told, known, err := field.half(e.part, b.key(e.ref)); known && err == nil {
-		return false, fmt.Errorf("sample %d, field %q: gives %v, its index says %v: index the dataset again",
-			e.ref.Sample, field.name, sampleShape(e.spec.Shape), sampleShape(told.Shape))
+		return false, fmt.Errorf("%s, field %q: gives %v, its index says %v: index the dataset again",
+			b.l.nameOf(e.ref), field.name, sampleShape(e.spec.Shape), sampleShape(told.Shape))
 	}
 	return false, nil
 }
 
 func (b *build) shapeError(e *entry, spec transform.TensorSpec, other *entry, is transform.TensorSpec) error {
-	return &ShapeError{Field: b.l.media[e.field].name, Sample: e.ref.Sample, Shape: sampleShape(spec.Shape),
-		Other: other.ref.Sample, OtherIs: sampleShape(is.Shape)}
+	return &ShapeError{Field: b.l.media[e.field].name,
+		Source: b.l.sourceOf(e.ref), Sample: e.ref.Sample, Shape: sampleShape(spec.Shape),
+		OtherSource: b.l.sourceOf(other.ref), Other: other.ref.Sample, OtherIs: sampleShape(is.Shape)}
 }

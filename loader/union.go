@@ -1,0 +1,94 @@
+package loader
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// union is the datasets that a run draws from, in the order of its sources, as one. Numbers of samples
+// and bins are those of binfmt.Union.
+type union struct {
+	*binfmt.Union
+	members []*dataset
+}
+
+// openUnion opens the datasets of sources.
+func openUnion(ctx context.Context, sources []Source, cacheDir string) (_ *union, err error) {
+	u := &union{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, u.close())
+		}
+	}()
+	var members []binfmt.Member
+	for _, s := range sources {
+		d, err := openDataset(ctx, s.Store, s.Dir, cacheDir)
+		if err != nil {
+			return nil, err
+		}
+		u.members = append(u.members, d)
+		members = append(members, binfmt.Member{Name: s.Name, Data: d.index})
+	}
+	u.Union = binfmt.NewUnion(members)
+	return u, nil
+}
+
+// number is the union's number of the sample that an order names.
+func (u *union) number(ref sampler.SampleRef) uint64 { return u.Number(int(ref.Source), ref.Sample) }
+
+// of returns the dataset of a bin, and the bin's number in it.
+func (u *union) of(bin int) (*dataset, int) {
+	m, own := u.Bin(bin)
+	return u.members[m], own
+}
+
+// binName is the path of a bin's data in its store.
+func (u *union) binName(bin int) string {
+	d, own := u.of(bin)
+	return d.binName(own)
+}
+
+// read is dataset.read.
+func (u *union) read(ctx context.Context, bin int, pieces []*piece) (failures int, err error) {
+	d, own := u.of(bin)
+	return d.read(ctx, own, pieces)
+}
+
+// locate says where the blocks of a bin's data are.
+func (u *union) locate(ctx context.Context, bin int) ([]store.Replica, error) {
+	d, own := u.of(bin)
+	return d.locate(ctx, own)
+}
+
+// prefetch tells the stores which bins will be read.
+func (u *union) prefetch(ctx context.Context, bins []int) {
+	byMember := make(map[*dataset][]int, 1)
+	for _, bin := range bins {
+		d, own := u.of(bin)
+		byMember[d] = append(byMember[d], own)
+	}
+	for d, own := range byMember {
+		d.prefetch(ctx, own)
+	}
+}
+
+func (u *union) close() error {
+	var errs []error
+	for _, d := range u.members {
+		errs = append(errs, d.close())
+	}
+	return errors.Join(errs...)
+}
+
+// sources are the members as the order knows them.
+func (u *union) sources() []sampler.Source {
+	var sources []sampler.Source
+	for _, m := range u.Members() {
+		sources = append(sources, sampler.Source{Name: m.Name, Samples: uint64(m.Data.Manifest().Samples())})
+	}
+	return sources
+}
