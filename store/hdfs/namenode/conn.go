@@ -302,7 +302,10 @@ func (c *conn) answer(head *hproto.RpcResponseHeader, rest []byte) (a answer, fa
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%w: %d bytes after an answer", errProtocol, len(rest))
 	}
-	return answer{message, err}, err != nil
+	if err != nil {
+		return answer{err: err}, true
+	}
+	return answer{message: message}, false
 }
 
 func (c *conn) take(id int32) *request {
