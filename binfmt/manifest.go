@@ -59,6 +59,9 @@ var (
 	ErrNoField = errors.New("no such field")
 )
 
+// InBin tells whether values of the kind are parts in a bin, not columns of the index.
+func (k Kind) InBin() bool { return k == Media || k == Tokens }
+
 // Field is one named value of every sample.
 type Field struct {
 	Name string `json:"name"`
@@ -94,6 +97,18 @@ func (b Bin) IndexName() string {
 		return strings.TrimSuffix(b.Foreign.Path, ".bin") + ".idx"
 	}
 	return b.Name + ".arrow"
+}
+
+// Files returns the names, in the dataset's folder, of the files that are the dataset's own. What a foreign bin
+// points at belongs to somebody else.
+func (b Bin) Files() []string {
+	switch {
+	case b.Foreign == nil:
+		return []string{b.DataName(), b.IndexName()}
+	case b.Foreign.Container == Megatron:
+		return nil
+	}
+	return []string{b.IndexName()}
 }
 
 // IsFolder tells whether each part of the bin is a file of its own: Extent.File, below DataName.

@@ -44,7 +44,7 @@ func ReadManifest(ctx context.Context, st store.Store, dir string) (*binfmt.Mani
 	name := path.Join(dir, binfmt.ManifestName)
 	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("pack.ReadManifest: %w: give the folder that `stepahead pack` wrote", err)
+		return nil, fmt.Errorf("pack.ReadManifest: %w: give the folder that `stepahead pack` or `stepahead index` wrote", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pack.ReadManifest: %w", err)
@@ -91,7 +91,7 @@ type tally struct {
 }
 
 func (s *tally) bin(ctx context.Context, local string, place int) error {
-	x, err := binfmt.OpenIndex(local, s.m, place)
+	x, err := binfmt.OpenBin(local, s.m, place)
 	if err != nil {
 		return err
 	}
@@ -109,9 +109,9 @@ func (s *tally) bin(ctx context.Context, local string, place int) error {
 	return nil
 }
 
-func (s *tally) value(x *binfmt.Index, row int64, f binfmt.Field) error {
+func (s *tally) value(x binfmt.BinIndex, row int64, f binfmt.Field) error {
 	switch {
-	case f.Kind == binfmt.Media:
+	case f.Kind.InBin():
 		p, err := x.Part(row, f.Name)
 		if err != nil {
 			return err

@@ -9,18 +9,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strings"
 
+	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/store"
 )
 
-// Names inside a dataset's folder while it is packed. Everything lies in one folder, which goes
-// away at the end; after a kill the next run goes on from it.
-const (
-	workDir = ".stepahead-pack"
-	scanDir = workDir + "/scan"
-	dataDir = workDir + "/data"
-)
+// workDir is the folder inside a dataset's while it is packed.
+const workDir = ".stepahead-pack"
 
 // maxSegment bounds what is read of one file of the journal.
 const maxSegment = 64 << 20
@@ -34,9 +29,9 @@ type journal struct {
 }
 
 // openJournal reads what earlier runs left.
-func openJournal(ctx context.Context, st store.Store, dir string) (*journal, error) {
-	j := &journal{st: st, dir: path.Join(dir, scanDir), old: make(map[string]seen)}
-	infos, err := st.List(ctx, j.dir)
+func openJournal(ctx context.Context, d draft.Draft) (*journal, error) {
+	j := &journal{st: d.Store, dir: d.Scan(), old: make(map[string]seen)}
+	infos, err := j.st.List(ctx, j.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return j, nil
 	}
@@ -47,7 +42,7 @@ func openJournal(ctx context.Context, st store.Store, dir string) (*journal, err
 		if info.Dir || info.Size > maxSegment {
 			continue
 		}
-		data, err := store.ReadFile(ctx, st, info.Name, maxSegment)
+		data, err := store.ReadFile(ctx, j.st, info.Name, maxSegment)
 		if err != nil {
 			return nil, fmt.Errorf("pack: journal: %w", err)
 		}
@@ -82,57 +77,11 @@ func (j *journal) put(ctx context.Context, chunk int, all []seen) error {
 			return fmt.Errorf("pack: journal: %w", err)
 		}
 	}
-	if err := replaceFile(ctx, j.st, path.Join(j.dir, fmt.Sprintf("%08d.jsonl", chunk)), b.Bytes()); err != nil {
+	if err := draft.ReplaceFile(ctx, j.st, path.Join(j.dir, fmt.Sprintf("%08d.jsonl", chunk)), b.Bytes()); err != nil {
 		return fmt.Errorf("pack: journal: %w", err)
 	}
 	return nil
 }
 
 // forget makes the next run scan everything again.
-func (j *journal) forget(ctx context.Context) error { return removeAll(ctx, j.st, j.dir) }
-
-// replaceFile writes a small file in the working folder. It is not atomic: after a kill there may be
-// no file, which is what the working folder's files may always be.
-func replaceFile(ctx context.Context, st store.Store, name string, data []byte) error {
-	if err := st.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	w, err := st.Create(ctx, name)
-	if err != nil {
-		return err
-	}
-	if _, err := w.Write(data); err != nil {
-		return errors.Join(err, w.Abort())
-	}
-	return w.Close()
-}
-
-// removeAll removes a folder and what is in it. A folder that is not there is fine.
-func removeAll(ctx context.Context, st store.Store, dir string) error {
-	infos, err := st.List(ctx, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, info := range infos {
-		if info.Dir {
-			err = removeAll(ctx, st, info.Name)
-		} else {
-			err = st.Remove(ctx, info.Name)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := st.Remove(ctx, dir); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// within says whether a name is a folder or lies in it.
-func within(dir, name string) bool {
-	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
-}
+func (j *journal) forget(ctx context.Context) error { return draft.RemoveAll(ctx, j.st, j.dir) }

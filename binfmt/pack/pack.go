@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -16,11 +14,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/store"
 )
 
 // ErrExists: there is another dataset at the destination.
-var ErrExists = errors.New("another dataset is there already")
+var ErrExists = draft.ErrExists
 
 const (
 	defaultBlock   = 128 << 20
@@ -113,7 +112,7 @@ func Pack(ctx context.Context, src Source, dst store.Store, dir string, o Option
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p := &packer{Options: o.withDefaults(dst), st: dst, dir: dir}
+	p := &packer{Options: o.withDefaults(dst), draft: draft.Draft{Store: dst, Dir: dir, Work: workDir}}
 	if err := p.Options.Validate(); err != nil { // the store's block size too
 		return nil, err
 	}
@@ -129,11 +128,7 @@ func Pack(ctx context.Context, src Source, dst store.Store, dir string, o Option
 
 // advise says what to do after errors that have nothing to do with what is packed.
 func (p *packer) advise(err error) error {
-	name := path.Join(p.dir, workDir)
-	work, ok := localPath(p.st, name)
-	if !ok {
-		work = name + " in the store"
-	}
+	work := p.draft.LocalFolder()
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%w: make room and run the same command again, which goes on where it stopped; to give up, remove %s", err, work)
@@ -145,7 +140,7 @@ func (p *packer) advise(err error) error {
 
 // apart refuses to write into what is read.
 func apart(src Source, dst store.Store, dir string) error {
-	to, ok := localPath(dst, dir)
+	to, ok := draft.LocalPath(dst, dir)
 	if !ok {
 		return nil
 	}
@@ -154,36 +149,17 @@ func apart(src Source, dst store.Store, dir string) error {
 		if err != nil {
 			return fmt.Errorf("pack: %w", err)
 		}
-		if within(filepath.ToSlash(abs), filepath.ToSlash(to)) {
+		if draft.Within(filepath.ToSlash(abs), filepath.ToSlash(to)) {
 			return fmt.Errorf("pack: the destination %s lies inside the source %s: choose another place: %w", to, abs, ErrSource)
 		}
 	}
 	return nil
 }
 
-// localPath returns where a folder, which need not exist yet, is or will be on this machine.
-func localPath(st store.Store, dir string) (string, bool) {
-	l, ok := st.(store.Localizer)
-	if !ok {
-		return "", false
-	}
-	rest := ""
-	for {
-		if p, ok := l.LocalPath(dir); ok {
-			return filepath.Join(p, filepath.FromSlash(rest)), true
-		}
-		if dir == path.Dir(dir) {
-			return "", false
-		}
-		dir, rest = path.Dir(dir), path.Join(path.Base(dir), rest)
-	}
-}
-
 type packer struct {
 	Options
-	st  store.Store
-	dir string
-	mu  sync.Mutex
+	draft draft.Draft
+	mu    sync.Mutex
 }
 
 func (p *packer) run(ctx context.Context, src Source) (*binfmt.Manifest, error) {
@@ -192,7 +168,7 @@ func (p *packer) run(ctx context.Context, src Source) (*binfmt.Manifest, error) 
 		return nil, err
 	}
 	p.Report.Hidden = list.Hidden
-	j, err := openJournal(ctx, p.st, p.dir)
+	j, err := openJournal(ctx, p.draft)
 	if err != nil {
 		return nil, err
 	}
@@ -204,12 +180,13 @@ func (p *packer) run(ctx context.Context, src Source) (*binfmt.Manifest, error) 
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("pack: %w", err)
 	}
-	old, err := p.existing(ctx, m)
+	old, same, err := p.draft.Existing(ctx, m, p.Force)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("pack: %w", err)
 	}
-	if err := p.sweep(ctx, m); err != nil {
-		return nil, err
+	p.Report.Already = same
+	if err := p.draft.Sweep(ctx, m); err != nil {
+		return nil, fmt.Errorf("pack: %w", err)
 	}
 	if err := p.write(ctx, list, bins); err != nil {
 		if errors.Is(err, ErrChanged) {
@@ -217,7 +194,10 @@ func (p *packer) run(ctx context.Context, src Source) (*binfmt.Manifest, error) 
 		}
 		return nil, err
 	}
-	return m, p.publish(ctx, m, old)
+	if err := p.draft.Publish(ctx, m, old, same); err != nil {
+		return nil, fmt.Errorf("pack: %w", err)
+	}
+	return m, nil
 }
 
 // learn is the first pass and the plan made from it.
@@ -244,29 +224,6 @@ func (p *packer) learn(ctx context.Context, list *Listing, j *journal) ([]*binPl
 	return bins, errors.Join(g.Wait(), ctx.Err())
 }
 
-// existing looks at what is at the destination: nil, or the manifest that will be replaced.
-func (p *packer) existing(ctx context.Context, m *binfmt.Manifest) (*binfmt.Manifest, error) {
-	name := path.Join(p.dir, binfmt.ManifestName)
-	data, err := store.ReadFile(ctx, p.st, name, binfmt.MaxManifest)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("pack: %w", err)
-	}
-	old, err := binfmt.ParseManifest(name, data)
-	switch {
-	case err == nil && old.Identity() == m.Identity():
-		p.Report.Already = true
-		return old, nil
-	case !p.Force && err != nil:
-		return nil, fmt.Errorf("pack: there is a manifest that cannot be read; replace it with --force: %w: %w", err, ErrExists)
-	case !p.Force:
-		return nil, fmt.Errorf("pack: %s: %x, the new one would be %x: pack to another place, or replace it with --force: %w", name, old.Identity(), m.Identity(), ErrExists)
-	}
-	return old, nil
-}
-
 // write is the second pass.
 func (p *packer) write(ctx context.Context, list *Listing, bins []*binPlan) error {
 	progress := Progress{Phase: "write"}
@@ -274,7 +231,7 @@ func (p *packer) write(ctx context.Context, list *Listing, bins []*binPlan) erro
 		progress.Total += b.Bytes
 	}
 	together := min(p.Workers, len(bins))
-	w := &binWriter{files: filesIn(list.Store), st: p.st, dir: p.dir, fields: list.Fields, ahead: 2*p.Workers/together + 2, step: func(n int64) {
+	w := &binWriter{files: filesIn(list.Store), draft: p.draft, fields: list.Fields, ahead: 2*p.Workers/together + 2, step: func(n int64) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		progress.Done += n
@@ -286,85 +243,4 @@ func (p *packer) write(ctx context.Context, list *Listing, bins []*binPlan) erro
 		g.Go(func() error { return w.write(ctx, b) })
 	}
 	return g.Wait()
-}
-
-// publish moves the bins to their names and then the manifest, which makes the dataset exist.
-func (p *packer) publish(ctx context.Context, m, old *binfmt.Manifest) error {
-	for _, name := range filesOf(m) {
-		err := p.st.Rename(ctx, path.Join(p.dir, dataDir, name), path.Join(p.dir, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // not there: moved by an earlier run
-			return fmt.Errorf("pack: %w", err)
-		}
-	}
-	if !p.Report.Already {
-		if err := p.putManifest(ctx, m); err != nil {
-			return fmt.Errorf("pack: %w", err)
-		}
-	}
-	return p.clean(ctx, m, old)
-}
-
-// filesOf lists the files of all bins.
-func filesOf(m *binfmt.Manifest) []string {
-	var names []string
-	for _, b := range m.Bins {
-		names = append(names, b.DataName(), b.IndexName())
-	}
-	return names
-}
-
-func (p *packer) putManifest(ctx context.Context, m *binfmt.Manifest) error {
-	tmp := path.Join(p.dir, workDir, binfmt.ManifestName)
-	if err := replaceFile(ctx, p.st, tmp, m.Canonical()); err != nil {
-		return err
-	}
-	return p.st.Rename(ctx, tmp, path.Join(p.dir, binfmt.ManifestName))
-}
-
-// clean removes the working folder, and the bins of a dataset that was replaced.
-func (p *packer) clean(ctx context.Context, m, old *binfmt.Manifest) error {
-	errs := []error{
-		removeAll(ctx, p.st, path.Join(p.dir, workDir)),
-	}
-	if old != nil {
-		errs = append(errs, p.removeOthers(ctx, p.dir, filesOf(old), filesOf(m)))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("pack: the dataset is complete, but what is not needed any more is not all removed: %w", err)
-	}
-	return nil
-}
-
-// removeOthers removes those of the named files in dir that are not to be kept.
-func (p *packer) removeOthers(ctx context.Context, dir string, names, keep []string) error {
-	kept := make(map[string]bool, len(keep))
-	for _, name := range keep {
-		kept[name] = true
-	}
-	var errs []error
-	for _, name := range names {
-		if kept[name] {
-			continue
-		}
-		if err := p.st.Remove(ctx, path.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// sweep removes finished files of an earlier run that was to make another dataset.
-func (p *packer) sweep(ctx context.Context, m *binfmt.Manifest) error {
-	infos, err := p.st.List(ctx, path.Join(p.dir, dataDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("pack: %w", err)
-	}
-	var names []string
-	for _, info := range infos {
-		names = append(names, path.Base(info.Name))
-	}
-	if err := p.removeOthers(ctx, path.Join(p.dir, dataDir), names, filesOf(m)); err != nil {
-		return fmt.Errorf("pack: %w", err)
-	}
-	return nil
 }

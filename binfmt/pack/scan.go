@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"image"
-	"image/jpeg"
-	"image/png"
 	"io"
 	"strings"
 	"sync"
@@ -15,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/media"
 )
 
 // scanChunk is how many files one worker scans before it notes them in the journal. A kill costs
@@ -163,13 +161,13 @@ func sourceError(e Entry, err error) error {
 // read sums the whole file and looks at its head.
 func (k *seen) read(r io.Reader, buf []byte) error {
 	sum := &summer{r: r}
-	head := make([]byte, sniffLen)
+	head := make([]byte, media.SniffLen)
 	n, err := io.ReadFull(sum, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	k.Type = mediaType(head[:n])
-	k.Width, k.Height = dimensions(k.Type, io.MultiReader(bytes.NewReader(head[:n]), sum))
+	k.Type = media.Type(head[:n])
+	k.Width, k.Height = media.Size(k.Type, io.MultiReader(bytes.NewReader(head[:n]), sum))
 	if _, err := io.CopyBuffer(io.Discard, onlyReader{sum}, buf); err != nil {
 		return err
 	}
@@ -194,25 +192,6 @@ func (s *summer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dimensions returns what the header claims, 0 where that is unknown or broken: whether a picture
-// can be decoded is found out by who decodes it.
-func dimensions(typ string, r io.Reader) (width, height uint32) {
-	var c image.Config
-	var err error
-	switch typ {
-	case "image/jpeg":
-		c, err = jpeg.DecodeConfig(r)
-	case "image/png":
-		c, err = png.DecodeConfig(r)
-	default:
-		return 0, 0
-	}
-	if err != nil || c.Width <= 0 || c.Height <= 0 || c.Width > 1<<31-1 || c.Height > 1<<31-1 {
-		return 0, 0
-	}
-	return uint32(c.Width), uint32(c.Height)
-}
-
 // sift takes out, or refuses, files without content and, in folders, files of no media type.
 func sift(items []item, explicit, skip bool) (kept []item, skipped []string, err error) {
 	var bad []string
@@ -221,7 +200,7 @@ func sift(items []item, explicit, skip bool) (kept []item, skipped []string, err
 		switch {
 		case it.part.Len == 0:
 			why = "is empty"
-		case it.part.Type == unknownType && !explicit:
+		case it.part.Type == media.Unknown && !explicit:
 			why = "is of no known media type"
 		}
 		if why == "" {

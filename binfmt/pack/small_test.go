@@ -79,29 +79,6 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-func TestMediaType(t *testing.T) {
-	for head, want := range map[string]string{
-		"":                                     unknownType,
-		"\xff\xd8\xff\xe0":                     "image/jpeg",
-		"\x89PNG\r\n\x1a\n....":                "image/png",
-		"\x89PNG":                              unknownType,
-		"RIFF....WEBPVP8 ":                     "image/webp",
-		"RIFF....WAVEfmt ":                     "audio/wav",
-		"RIFF....XXXX":                         unknownType,
-		"....ftypavif....":                     "image/avif",
-		"....ftypisom....":                     "video/mp4",
-		"....ftypqt  ....":                     "video/quicktime",
-		"BM\x10\x20\x00\x00\x00\x00\x00\x0012": "image/bmp",
-		"BMessage to you":                      unknownType,
-		"<!DOCTYPE html>":                      unknownType,
-		"fLaC":                                 "audio/flac",
-	} {
-		if got := mediaType([]byte(head)); got != want {
-			t.Errorf("%q is %s, want %s", head, got, want)
-		}
-	}
-}
-
 // TestRealFiles: real pictures of all kinds, broken ones among them, are packed as they are.
 func TestRealFiles(t *testing.T) {
 	source := testdata.Path(t, "jpeg")

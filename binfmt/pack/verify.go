@@ -26,6 +26,7 @@ const (
 	FoundManifest = "manifest" // dataset.json breaks a rule
 	FoundMissing  = "missing"  // a file is not there
 	FoundSize     = "size"     // a data file has another size
+	FoundChanged  = "changed"  // a data file that another program wrote is another one than was indexed
 	FoundHeader   = "header"   // the header of a data file breaks a rule
 	FoundIndex    = "index"    // an index is damaged, or another one
 	FoundUUID     = "uuid"     // keys, lengths and checksums do not give the bin's uuid
@@ -161,7 +162,7 @@ type ends struct{ first, last string }
 func (v *verifier) checkEnds(all []ends) {
 	sample := int64(0)
 	for i, b := range v.m.Bins {
-		if i > 0 && all[i-1].last >= all[i].first && all[i].first != "" {
+		if i > 0 && b.Foreign == nil && v.m.Bins[i-1].Foreign == nil && all[i-1].last >= all[i].first && all[i].first != "" {
 			v.checked.Findings++
 			v.report(Finding{Kind: FoundOrder, File: path.Join(v.dir, b.IndexName()), Sample: sample, Key: all[i].first, Offset: -1,
 				Want: fmt.Sprintf("a key after %q, the last one of the bin before", all[i-1].last)})
@@ -240,6 +241,9 @@ func (c *binCheck) run(ctx context.Context) error {
 }
 
 func (c *binCheck) check(ctx context.Context) error {
+	if c.bin.IsFolder() {
+		return c.checkFolder(ctx)
+	}
 	data := path.Join(c.v.dir, c.bin.DataName())
 	f, err := c.v.st.Open(ctx, data)
 	switch {
@@ -266,6 +270,10 @@ func (c *binCheck) check(ctx context.Context) error {
 }
 
 func (c *binCheck) checkHead(ctx context.Context, name string, f store.File) error {
+	if c.bin.Foreign != nil {
+		c.checkForeign(name, f)
+		return nil
+	}
 	if f.Size() != c.bin.Bytes {
 		c.file(FoundSize, name, fmt.Sprintf("%d bytes", c.bin.Bytes), fmt.Sprintf("%d bytes", f.Size()))
 	}
@@ -283,9 +291,19 @@ func (c *binCheck) checkHead(ctx context.Context, name string, f store.File) err
 	return nil
 }
 
+// checkForeign says what makes a data file another one than was indexed.
+func (c *binCheck) checkForeign(name string, f store.File) {
+	if got := string(f.Identity()); got != c.bin.Foreign.Identity {
+		c.file(FoundChanged, name, c.bin.Foreign.Identity, got)
+	}
+	if f.Size() != c.bin.Bytes {
+		c.file(FoundSize, name, fmt.Sprintf("%d bytes", c.bin.Bytes), fmt.Sprintf("%d bytes", f.Size()))
+	}
+}
+
 // openIndex checks the index's digest and maps it: in place where the store's files are local files,
 // else from a copy. It returns nil if there is no usable index, which is then a finding.
-func (c *binCheck) openIndex(ctx context.Context) (*binfmt.Index, error) {
+func (c *binCheck) openIndex(ctx context.Context) (binfmt.BinIndex, error) {
 	name := path.Join(c.v.dir, c.bin.IndexName())
 	local, isLocal := "", false
 	if l, ok := c.v.st.(store.Localizer); ok {
@@ -304,7 +322,7 @@ func (c *binCheck) openIndex(ctx context.Context) (*binfmt.Index, error) {
 	case digest != c.bin.IndexSHA256:
 		c.file(FoundIndex, name, "SHA-256 "+c.bin.IndexSHA256, "SHA-256 "+digest)
 	}
-	x, err := binfmt.OpenIndex(local, c.v.m, c.place)
+	x, err := binfmt.OpenBin(local, c.v.m, c.place)
 	if !isLocal {
 		os.Remove(local) // the mapping lives on
 	}

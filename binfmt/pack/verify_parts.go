@@ -29,7 +29,7 @@ type rowPart struct {
 }
 
 // rows reads the whole index: keys ascend, labels count classes, and the parts give the uuid.
-func (c *binCheck) rows(x *binfmt.Index) []rowPart {
+func (c *binCheck) rows(x binfmt.BinIndex) []rowPart {
 	parts := make([]rowPart, 0, x.Rows())
 	uuid := binfmt.NewUUIDHash()
 	summed, whole := true, true
@@ -44,7 +44,7 @@ func (c *binCheck) rows(x *binfmt.Index) []rowPart {
 		c.order(row, key, last)
 		last = key
 		for _, f := range c.v.m.Fields {
-			if f.Kind != binfmt.Media {
+			if !f.Kind.InBin() {
 				c.scalar(x, row, key, f)
 				continue
 			}
@@ -60,7 +60,7 @@ func (c *binCheck) rows(x *binfmt.Index) []rowPart {
 		}
 	}
 	c.ends.last = last
-	if got := uuid.UUID(); summed && whole && hex.EncodeToString(got[:]) != c.bin.UUID {
+	if got := uuid.UUID(); summed && whole && c.bin.Foreign == nil && hex.EncodeToString(got[:]) != c.bin.UUID {
 		c.file(FoundUUID, path.Join(c.v.dir, c.bin.IndexName()), c.bin.UUID, hex.EncodeToString(got[:]))
 	}
 	c.v.count(Checked{Samples: x.Rows()}, 0)
@@ -76,13 +76,13 @@ func (c *binCheck) order(row int64, key, last string) {
 		c.ends.first = key
 		return
 	}
-	if key <= last {
+	if key <= last && c.bin.Foreign == nil {
 		c.add(Finding{Kind: FoundOrder, File: path.Join(c.v.dir, c.bin.IndexName()), Sample: c.first + row, Key: key, Offset: -1,
 			Want: fmt.Sprintf("a key after %q", last)})
 	}
 }
 
-func (c *binCheck) scalar(x *binfmt.Index, row int64, key string, f binfmt.Field) {
+func (c *binCheck) scalar(x binfmt.BinIndex, row int64, key string, f binfmt.Field) {
 	v, err := x.Scalar(row, f.Name)
 	if err != nil {
 		c.row(row, key, f.Name, err)
@@ -95,7 +95,7 @@ func (c *binCheck) scalar(x *binfmt.Index, row int64, key string, f binfmt.Field
 }
 
 // parts reads every part. The store is asked for long pieces in the order of the file.
-func (c *binCheck) parts(ctx context.Context, x *binfmt.Index, f store.File, parts []rowPart) error {
+func (c *binCheck) parts(ctx context.Context, x binfmt.BinIndex, f store.File, parts []rowPart) error {
 	slices.SortFunc(parts, func(a, b rowPart) int { return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.row, b.row)) })
 	g, group := errgroup.WithContext(ctx)
 	g.SetLimit(c.readers)
@@ -125,7 +125,7 @@ func pieceLen(parts []rowPart) int {
 	return n
 }
 
-func (c *binCheck) piece(ctx context.Context, x *binfmt.Index, f store.File, parts []rowPart) error {
+func (c *binCheck) piece(ctx context.Context, x binfmt.BinIndex, f store.File, parts []rowPart) error {
 	if len(parts) == 1 && parts[0].Len > readSize {
 		return c.long(ctx, x, f, parts[0])
 	}
@@ -158,7 +158,7 @@ func (c *binCheck) piece(ctx context.Context, x *binfmt.Index, f store.File, par
 }
 
 // long reads one part that is larger than a read.
-func (c *binCheck) long(ctx context.Context, x *binfmt.Index, f store.File, p rowPart) error {
+func (c *binCheck) long(ctx context.Context, x binfmt.BinIndex, f store.File, p rowPart) error {
 	if p.Off+p.Len > f.Size() {
 		c.short(x, p, f.Size())
 		return nil
@@ -184,21 +184,21 @@ func (c *binCheck) long(ctx context.Context, x *binfmt.Index, f store.File, p ro
 }
 
 // part makes a finding that concerns one part.
-func (c *binCheck) part(x *binfmt.Index, p rowPart, kind, want, got string) {
+func (c *binCheck) part(x binfmt.BinIndex, p rowPart, kind, want, got string) {
 	key, _ := x.Key(p.row) // it was readable a moment ago
-	c.add(Finding{Kind: kind, File: path.Join(c.v.dir, c.bin.DataName()), Sample: c.first + p.row, Key: key, Field: p.field,
+	c.add(Finding{Kind: kind, File: c.dataName(p), Sample: c.first + p.row, Key: key, Field: p.field,
 		Offset: p.Off, Length: p.Len, Want: want, Got: got})
 }
 
-func (c *binCheck) short(x *binfmt.Index, p rowPart, size int64) {
+func (c *binCheck) short(x binfmt.BinIndex, p rowPart, size int64) {
 	c.part(x, p, FoundShort, fmt.Sprintf("bytes up to %d", p.Off+p.Len), fmt.Sprintf("a file of %d bytes", size))
 }
 
-func (c *binCheck) unreadable(x *binfmt.Index, p rowPart, err error) {
+func (c *binCheck) unreadable(x binfmt.BinIndex, p rowPart, err error) {
 	c.part(x, p, FoundRead, "", err.Error())
 }
 
-func (c *binCheck) sum(x *binfmt.Index, p rowPart, crc uint32, done *Checked) {
+func (c *binCheck) sum(x binfmt.BinIndex, p rowPart, crc uint32, done *Checked) {
 	done.Parts++
 	done.Bytes += p.Len
 	switch {

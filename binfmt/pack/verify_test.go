@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/media"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
@@ -268,7 +269,7 @@ func TestVerifyWithoutSums(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := binfmt.Row{Key: "a", Parts: []binfmt.Part{{Extent: binfmt.Extent{Off: 64, Len: 3}, Type: unknownType}}}
+	row := binfmt.Row{Key: "a", Parts: []binfmt.Part{{Extent: binfmt.Extent{Off: 64, Len: 3}, Type: media.Unknown}}}
 	if err := errors.Join(w.Append(row), w.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,18 +1,16 @@
 package pack
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"path"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -38,8 +36,7 @@ func (p *bufferPool) get(n int64) *[]byte {
 // binWriter is the second pass: it writes bins.
 type binWriter struct {
 	files  sourceFiles
-	st     store.Store
-	dir    string
+	draft  draft.Draft
 	fields []binfmt.Field
 	ahead  int // parts read ahead in each bin
 	step   func(bytes int64)
@@ -60,31 +57,11 @@ func (w *binWriter) write(ctx context.Context, b *binPlan) error {
 		w.step(b.Bytes)
 		return nil
 	}
-	if err := w.file(ctx, b.DataName(), func(out io.Writer) error { return w.writeParts(ctx, b, out) }); err != nil {
-		return err
-	}
-	return w.file(ctx, b.IndexName(), func(out io.Writer) error { return b.writeIndex(out, w.fields) })
-}
-
-// file writes one file of the working folder, in place of a leftover that is of no use.
-func (w *binWriter) file(ctx context.Context, name string, fill func(io.Writer) error) error {
-	name = path.Join(w.dir, dataDir, name)
-	if err := w.st.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("pack: %w", err)
-	}
-	f, err := w.st.Create(ctx, name)
-	if err != nil {
-		return fmt.Errorf("pack: %w", err)
-	}
-	out := bufio.NewWriterSize(f, 1<<20)
-	err = fill(out)
+	err = w.draft.WriteFile(ctx, b.DataName(), func(out io.Writer) error { return w.writeParts(ctx, b, out) })
 	if err == nil {
-		err = out.Flush()
+		err = w.draft.WriteFile(ctx, b.IndexName(), func(out io.Writer) error { return b.writeIndex(out, w.fields) })
 	}
 	if err != nil {
-		return fmt.Errorf("pack: %s: %w", name, errors.Join(err, f.Abort()))
-	}
-	if err := f.Close(); err != nil {
 		return fmt.Errorf("pack: %w", err)
 	}
 	return nil
@@ -95,14 +72,17 @@ func (w *binWriter) file(ctx context.Context, name string, fill func(io.Writer) 
 // are looked at all the same.
 func (w *binWriter) have(ctx context.Context, b *binPlan) (bool, error) {
 	for _, name := range []string{b.IndexName(), b.DataName()} {
-		at, err := w.find(ctx, name)
-		if at == "" || err != nil {
-			return false, err
+		at, err := w.draft.Find(ctx, name)
+		if err != nil {
+			return false, fmt.Errorf("pack: %w", err)
+		}
+		if at == "" {
+			return false, nil
 		}
 		if name != b.DataName() {
 			continue
 		}
-		head, size, err := readHead(ctx, w.st, at)
+		head, size, err := readHead(ctx, w.draft.Store, at)
 		if err != nil {
 			return false, fmt.Errorf("pack: %w", err)
 		}
@@ -111,20 +91,6 @@ func (w *binWriter) have(ctx context.Context, b *binPlan) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// find returns where a file is, the working folder first, or "".
-func (w *binWriter) find(ctx context.Context, name string) (string, error) {
-	for _, at := range []string{path.Join(w.dir, dataDir, name), path.Join(w.dir, name)} {
-		_, err := w.st.Stat(ctx, at)
-		if err == nil {
-			return at, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("pack: %w", err)
-		}
-	}
-	return "", nil
 }
 
 func readHead(ctx context.Context, st store.Store, name string) (head []byte, size int64, err error) {

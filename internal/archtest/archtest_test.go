@@ -20,6 +20,7 @@ var goroutineOwners = map[string]string{
 	"binfmt/pack/pack.go":           "Pack waits for its writers of bins",
 	"binfmt/pack/scan.go":           "Pack waits for its scanners",
 	"binfmt/pack/verify.go":         "Verify waits for its checkers of bins",
+	"binfmt/pack/verify_folder.go":  "the check of a bin waits for its reads",
 	"binfmt/pack/verify_parts.go":   "the check of a bin waits for its reads",
 	"binfmt/pack/write.go":          "the writing of a bin waits for its reads",
 	"cmd/stepahead/cat.go":          "the command waits for its reader and its writer",

@@ -1,12 +1,19 @@
-package pack
+// Package media knows what files of pictures, video and audio say of themselves in their first bytes.
+package media
 
-import "bytes"
+import (
+	"bytes"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"io"
+)
 
-// unknownType is the type of content that is not recognised.
-const unknownType = "application/octet-stream"
+// Unknown is the type of content that is not recognised.
+const Unknown = "application/octet-stream"
 
-// sniffLen is how many first bytes mediaType looks at.
-const sniffLen = 64
+// SniffLen is how many first bytes Type looks at.
+const SniffLen = 64
 
 // signatures are the media types told by their first bytes; names are never asked.
 var signatures = []struct{ magic, typ string }{
@@ -28,15 +35,15 @@ var signatures = []struct{ magic, typ string }{
 	{"\xff\xf2", "audio/mpeg"},
 }
 
-// mediaType tells the type of a file by its first bytes.
-func mediaType(head []byte) string {
+// Type tells the media type of a file by its first bytes.
+func Type(head []byte) string {
 	for _, s := range signatures {
 		if bytes.HasPrefix(head, []byte(s.magic)) {
 			return s.typ
 		}
 	}
 	if len(head) < 12 {
-		return unknownType
+		return Unknown
 	}
 	switch kind := string(head[8:12]); {
 	case string(head[:2]) == "BM" && string(head[6:10]) == "\x00\x00\x00\x00":
@@ -50,7 +57,7 @@ func mediaType(head []byte) string {
 	case string(head[4:8]) == "ftyp":
 		return brandType(kind)
 	}
-	return unknownType
+	return Unknown
 }
 
 // brandType tells the ISO media files apart by their major brand.
@@ -66,4 +73,23 @@ func brandType(brand string) string {
 		return "video/quicktime"
 	}
 	return "video/mp4"
+}
+
+// Size returns the width and height in pixels that a picture's header claims, 0 where that is unknown or broken: whether a picture
+// can be decoded is found out by who decodes it.
+func Size(typ string, r io.Reader) (width, height uint32) {
+	var c image.Config
+	var err error
+	switch typ {
+	case "image/jpeg":
+		c, err = jpeg.DecodeConfig(r)
+	case "image/png":
+		c, err = png.DecodeConfig(r)
+	default:
+		return 0, 0
+	}
+	if err != nil || c.Width <= 0 || c.Height <= 0 || c.Width > 1<<31-1 || c.Height > 1<<31-1 {
+		return 0, 0
+	}
+	return uint32(c.Width), uint32(c.Height)
 }
