@@ -31,6 +31,8 @@ type Source struct {
 	Store store.Store
 	// Names are files and folders of the store, in the user's order, with braces and globs expanded.
 	Names []string
+	// Chosen says that the user chose the container: files that are named are its, whatever their names.
+	Chosen bool
 }
 
 // Shard is one data file, which becomes one bin.
@@ -85,6 +87,18 @@ type Container interface {
 	// Rows gives the samples of a shard in the peer's order. It reads structure, and payload only where the
 	// format demands it or for scalars. f is nil for a container of many small files.
 	Rows(ctx context.Context, src Source, s Shard, f File, to Sink) error
+}
+
+// Renamer is a Container that has fields which training code calls by other names.
+type Renamer interface {
+	// Defaults are the renamings that hold unless the user says otherwise, each where every sample has exactly
+	// one of its fields.
+	Defaults() []Rename
+}
+
+// Labelled is a Container that has classes: the names of the values 0, 1, ... of the scalar "label".
+type Labelled interface {
+	Classes(shards []Shard) []string
 }
 
 // Indexed is a Container whose own index files are used as they are, in place of an Arrow index. Rows is

@@ -16,6 +16,7 @@ import (
 // same time.
 type meter struct {
 	w     io.Writer // nil: nobody is watching
+	bytes bool      // every phase counts bytes
 	phase string
 	bar   *progressbar.ProgressBar
 }
@@ -34,7 +35,7 @@ func (m *meter) show(p pack.Progress) {
 	}
 	if p.Phase != m.phase {
 		m.done()
-		m.phase, m.bar = p.Phase, newBar(m.w, p)
+		m.phase, m.bar = p.Phase, newBar(m.w, p, m.bytes)
 	}
 	m.bar.Set64(p.Done) // an error would only mean that the bar is wrong
 }
@@ -55,13 +56,13 @@ func (m *meter) done() {
 	}
 }
 
-// newBar counts files while scanning and locating, else bytes.
-func newBar(w io.Writer, p pack.Progress) *progressbar.ProgressBar {
+// newBar counts files while scanning and locating, unless bytes is set, else bytes.
+func newBar(w io.Writer, p pack.Progress, bytes bool) *progressbar.ProgressBar {
 	options := []progressbar.Option{
 		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(fmt.Sprintf("%-6s", p.Phase)), progressbar.OptionShowCount(),
 		progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionFullWidth(), progressbar.OptionSetPredictTime(true),
 	}
-	if p.Phase == "scan" || p.Phase == "locate" {
+	if !bytes && (p.Phase == "scan" || p.Phase == "locate") {
 		options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString("files"))
 	} else {
 		options = append(options, progressbar.OptionShowBytes(true))

@@ -54,9 +54,9 @@ var ErrNode = errors.New("the node is not in the topology")
 // Open opens the store that a path or a dir:///absolute/path lies in, and returns the path's name
 // inside it. The store's root is the nearest folder, from the path itself upwards, that has a
 // .stepahead/store.json, or the .stepahead/agents in which an agent of that root has registered. Without
-// one the root is the path itself if it is a folder, the parent of a
-// file, or the nearest existing parent of what does not exist yet; its topology is then one node
-// "local" on rack "/default" without latency or limits.
+// one the root is the folder that Widen chose for the path or a folder above it; else the path itself if it is a
+// folder, the parent of a file, or the nearest existing parent of what does not exist yet; its topology is then
+// one node "local" on rack "/default" without latency or limits.
 func Open(url string, o Options) (*Store, string, error) {
 	abs, err := localPath(url)
 	if err != nil {
@@ -129,13 +129,11 @@ func exists(folder, name string) bool {
 }
 
 func findRoot(abs string) string {
-	for p := abs; ; p = filepath.Dir(p) {
-		if exists(p, topologyFile) || exists(p, agentsDir) {
-			return p
-		}
-		if p == filepath.Dir(p) {
-			break
-		}
+	if root, ok := marked(abs); ok {
+		return root
+	}
+	if root, ok := widened(abs); ok {
+		return root
 	}
 	p := abs
 	for p != filepath.Dir(p) {
@@ -145,6 +143,18 @@ func findRoot(abs string) string {
 		p = filepath.Dir(p)
 	}
 	return p
+}
+
+// marked returns the nearest folder, from the path upwards, that is the root of a store by what is in it.
+func marked(abs string) (root string, ok bool) {
+	for p := abs; ; p = filepath.Dir(p) {
+		if exists(p, topologyFile) || exists(p, agentsDir) {
+			return p, true
+		}
+		if p == filepath.Dir(p) {
+			return "", false
+		}
+	}
 }
 
 func nodeNames(t Topology) string {

@@ -1,0 +1,209 @@
+package foreign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// maxNames bounds what braces and globs expand to.
+const maxNames = 1 << 20
+
+// Expand returns the names in a store that a pattern means: braces first, as shells and WebDataset expand them
+// ({000..099}, {a,b}, nested), in their order; then globs (*, ?, [a-z]) in every part of the path, sorted. A name
+// that exists as it is written is taken as it is. A glob that matches nothing is an error.
+func Expand(ctx context.Context, st store.Store, pattern string) ([]string, error) {
+	if strings.ContainsAny(pattern, "{*?[") {
+		if _, err := st.Stat(ctx, pattern); err == nil {
+			return []string{pattern}, nil
+		}
+	}
+	words, err := Braces(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pattern, err)
+	}
+	var names []string
+	for _, w := range words {
+		if !strings.ContainsAny(w, "*?[") {
+			names = append(names, w)
+			continue
+		}
+		found, err := glob(ctx, st, w)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s matches nothing: %w", w, fs.ErrNotExist)
+		}
+		names = append(names, found...)
+	}
+	return names, nil
+}
+
+// glob matches part by part, so that only folders on the way are listed.
+func glob(ctx context.Context, st store.Store, pattern string) ([]string, error) {
+	found := []string{"/"}
+	for _, part := range parts(pattern) {
+		var next []string
+		for _, dir := range found {
+			if !strings.ContainsAny(part, "*?[") {
+				next = append(next, path.Join(dir, part))
+				continue
+			}
+			infos, err := st.List(ctx, dir)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, i := range infos {
+				ok, err := path.Match(part, path.Base(i.Name))
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", pattern, err)
+				}
+				if ok && !(strings.HasPrefix(path.Base(i.Name), ".") && !strings.HasPrefix(part, ".")) {
+					next = append(next, i.Name)
+				}
+			}
+		}
+		found = next
+	}
+	return found, nil
+}
+
+// Braces expands {a,b} and {1..9}, nested and several of them, as braceexpand does, which WebDataset uses. Braces
+// with neither a comma nor two dots stay as they are.
+func Braces(pattern string) ([]string, error) {
+	words, rest, err := sequence(pattern, false)
+	if err == nil && rest != "" {
+		err = fmt.Errorf("the brace before %.20q was never opened", rest)
+	}
+	return words, err
+}
+
+// sequence expands up to the end, or inside braces up to a comma or the closing brace, and returns what is left.
+func sequence(s string, inside bool) (words []string, rest string, err error) {
+	words = []string{""}
+	for s != "" {
+		var options []string
+		switch c := s[0]; {
+		case c == '{':
+			if options, s, err = braced(s[1:]); err != nil {
+				return nil, "", err
+			}
+		case inside && (c == ',' || c == '}'), c == '}':
+			return words, s, nil
+		default:
+			n := 1
+			if c == '\\' && len(s) > 1 {
+				s = s[1:]
+			}
+			options, s = []string{s[:n]}, s[n:]
+		}
+		if words, err = product(words, options); err != nil {
+			return nil, "", err
+		}
+	}
+	return words, "", nil
+}
+
+func product(a, b []string) ([]string, error) {
+	if len(a) > maxNames/len(b) {
+		return nil, fmt.Errorf("more than %d names", maxNames)
+	}
+	out := make([]string, 0, len(a)*len(b))
+	for _, x := range a {
+		for _, y := range b {
+			out = append(out, x+y)
+		}
+	}
+	return out, nil
+}
+
+// braced expands what follows an opening brace, up to the closing one.
+func braced(s string) (options []string, rest string, err error) {
+	start, choices := s, 0
+	for {
+		words, left, err := sequence(s, true)
+		if err != nil {
+			return nil, "", err
+		}
+		if left == "" {
+			return nil, "", fmt.Errorf("the brace before %.20q is never closed", start)
+		}
+		options = append(options, words...)
+		choices++
+		if s = left[1:]; left[0] == '}' {
+			break
+		}
+	}
+	if choices > 1 {
+		return options, s, nil
+	}
+	if numbers, ok, err := span(start[:len(start)-len(s)-1]); ok || err != nil {
+		return numbers, s, err
+	}
+	for i := range options {
+		options[i] = "{" + options[i] + "}"
+	}
+	return options, s, nil
+}
+
+// span expands 1..9, 01..10, 9..1, 0..100..10 and a..f.
+func span(s string) (words []string, ok bool, err error) {
+	ends := strings.Split(s, "..")
+	if len(ends) != 2 && len(ends) != 3 {
+		return nil, false, nil
+	}
+	step := int64(1)
+	if len(ends) == 3 {
+		if step, err = strconv.ParseInt(ends[2], 10, 32); err != nil || step == 0 {
+			return nil, false, nil
+		}
+		step = max(step, -step)
+	}
+	width := 0
+	print := func(n int64) string { return fmt.Sprintf("%0*d", width, n) }
+	from, err1 := strconv.ParseInt(ends[0], 10, 64)
+	to, err2 := strconv.ParseInt(ends[1], 10, 64)
+	switch {
+	case err1 == nil && err2 == nil:
+		if padded(ends[0]) || padded(ends[1]) {
+			width = max(len(ends[0]), len(ends[1]))
+		}
+	case isLetter(ends[0]) && isLetter(ends[1]):
+		from, to = int64(ends[0][0]), int64(ends[1][0])
+		print = func(n int64) string { return string(rune(n)) }
+	default:
+		return nil, false, nil
+	}
+	if uint64(max(from, to)-min(from, to))/uint64(step) >= maxNames {
+		return nil, false, fmt.Errorf("{%s}: more than %d names", s, maxNames)
+	}
+	if from <= to {
+		for n := from; n <= to; n += step {
+			words = append(words, print(n))
+		}
+		return words, true, nil
+	}
+	for n := from; n >= to; n -= step {
+		words = append(words, print(n))
+	}
+	return words, true, nil
+}
+
+func padded(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	return len(s) > 1 && s[0] == '0'
+}
+
+func isLetter(s string) bool {
+	return len(s) == 1 && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z')
+}

@@ -1,0 +1,255 @@
+package foreign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// workDir is the folder inside a dataset's while it is indexed.
+const workDir = ".stepahead-index"
+
+// Options configure Index. The zero value is usable.
+type Options struct {
+	// Workers is how many shards are read at the same time. Default: the number of processors, at least 4.
+	Workers int
+	// Policy is the containers'; it is written into the manifest. Default Strict.
+	Policy Policy
+	// Fields, if there are any, are the dataset's fields; else it gets all that the containers have, with the
+	// container's own renamings where they hold for every sample.
+	Fields []Rename
+	// Media names fields of the dataset that stay media fields although their values are small.
+	Media []string
+	// Classes names the values 0, 1, ... of the field label. Default: the container's, if it has any.
+	Classes []string
+	// SkipIncomplete leaves out samples that lack a field. Default: they are an error.
+	SkipIncomplete bool
+	// Force replaces another dataset at the destination. Default: that is an error.
+	Force bool
+	// Progress is called now and then, by one goroutine at a time. Default: nobody is told.
+	Progress func(Progress)
+	// Report is filled in if it is not nil, also when Index fails.
+	Report *Report
+}
+
+// Progress says how far Index is.
+type Progress struct {
+	Phase       string // "scan" or "write"
+	Done, Total int64  // bytes of the shards
+}
+
+// Report says what Index did.
+type Report struct {
+	Container  string   `json:"container"`
+	Shards     int      `json:"shards"`
+	Empty      int      `json:"empty"`      // shards without a sample, which have no bin
+	Incomplete int64    `json:"incomplete"` // samples left out
+	Bytes      int64    `json:"bytes"`      // of the shards
+	Read       int64    `json:"read"`       // of them, to learn what is in them
+	Warnings   []string `json:"warnings"`
+	Already    bool     `json:"already"` // the same dataset was there
+}
+
+func (o Options) withDefaults() Options {
+	if o.Workers <= 0 {
+		o.Workers = max(4, runtime.GOMAXPROCS(0))
+	}
+	if o.Policy == "" {
+		o.Policy = Strict
+	}
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	if o.Report == nil {
+		o.Report = new(Report)
+	}
+	return o
+}
+
+// Index makes a dataset, in the folder dir of the source's store, of the containers that a source holds. The first
+// of the containers that takes the source has it. The dataset appears at the end, in one step, with its manifest.
+// Until then everything is in the folder .stepahead-index inside dir; after an error or a kill it stays there, and
+// the same call goes on from it. Equal input gives equal bytes, whatever the number of workers and of
+// interruptions. Only one Index may work on a destination at a time.
+func Index(ctx context.Context, containers []Container, src Source, dir string, o Options) (*binfmt.Manifest, error) {
+	x := &indexer{Options: o.withDefaults(), src: src, dir: dir, draft: draft.Draft{Store: src.Store, Dir: dir, Work: workDir}}
+	m, err := x.run(ctx, containers)
+	if errors.Is(err, context.Canceled) {
+		return nil, fmt.Errorf("index: interrupted: run the same command again, which goes on where it stopped; to give up, remove %s: %w", x.draft.LocalFolder(), err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("index: %w", err)
+	}
+	return m, nil
+}
+
+type indexer struct {
+	Options
+	src       Source
+	dir       string
+	draft     draft.Draft
+	container Container
+	shards    []shard
+	fields    []chosen
+
+	mu       sync.Mutex
+	progress Progress
+}
+
+// shard is a shard and the version of it that is indexed.
+type shard struct {
+	Shard
+	path     string // relative to the dataset's folder
+	size     int64
+	identity store.Identity
+	journal  string // name of the file
+	scanned  string // names what the scan found, as far as path and identity do not
+	sum      *summary
+}
+
+func (x *indexer) run(ctx context.Context, containers []Container) (*binfmt.Manifest, error) {
+	if err := x.plan(ctx, containers); err != nil {
+		return nil, err
+	}
+	x.Report.Container, x.Report.Shards = x.container.Name(), len(x.shards)
+	for _, s := range x.shards {
+		x.Report.Bytes += s.size
+	}
+	m, err := x.bins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	old, same, err := x.draft.Existing(ctx, m, x.Force)
+	if err != nil {
+		return nil, err
+	}
+	x.Report.Already = same
+	if err := x.draft.Sweep(ctx, m); err != nil {
+		return nil, err
+	}
+	return m, x.draft.Publish(ctx, m, old, same)
+}
+
+// bins makes the manifest; the indexes that it names are then written.
+func (x *indexer) bins(ctx context.Context) (*binfmt.Manifest, error) {
+	if own, ok := x.container.(Indexed); ok {
+		return x.adopt(ctx, own)
+	}
+	if err := x.scan(ctx); err != nil {
+		return nil, err
+	}
+	return x.write(ctx)
+}
+
+// plan finds the container and its shards, and the version of each.
+func (x *indexer) plan(ctx context.Context, containers []Container) error {
+	var names []string
+	for _, c := range containers {
+		shards, err := c.Shards(ctx, x.src)
+		if err != nil {
+			return err
+		}
+		if len(shards) == 0 {
+			names = append(names, c.Name())
+			continue
+		}
+		x.container = c
+		for _, s := range shards {
+			x.shards = append(x.shards, shard{Shard: s})
+		}
+		return x.stat(ctx)
+	}
+	return fmt.Errorf("%s: nothing that can be indexed (%s): %w", strings.Join(x.src.Names, ", "), strings.Join(names, ", "), ErrContainer)
+}
+
+func (x *indexer) stat(ctx context.Context) error {
+	names := make([]string, len(x.shards))
+	for i, s := range x.shards {
+		names[i] = s.Name
+	}
+	if p, ok := x.src.Store.(store.Prefetcher); ok {
+		_ = p.Prefetch(ctx, names) // Stat says what is wrong
+	}
+	if twice := firstTwice(names); twice != "" {
+		return fmt.Errorf("%s is given twice: %w", twice, ErrContainer)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(x.Workers)
+	for i := range x.shards {
+		g.Go(func() error { return x.statOne(ctx, &x.shards[i]) })
+	}
+	return g.Wait()
+}
+
+func firstTwice(names []string) string {
+	sorted := slices.Sorted(slices.Values(names))
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i] == sorted[i-1] {
+			return sorted[i]
+		}
+	}
+	return ""
+}
+
+func (x *indexer) statOne(ctx context.Context, s *shard) error {
+	info, err := x.src.Store.Stat(ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	s.size, s.identity, s.path = info.Size, info.Identity, relative(x.dir, s.Name)
+	if info.Dir != (x.container.Name() == binfmt.Folder) {
+		return fmt.Errorf("%s: a folder, or no folder, where a %s has the other: %w", s.Name, x.container.Name(), ErrContainer)
+	}
+	if s.path == "." {
+		return fmt.Errorf("%s: the dataset cannot be written into the folder that it points at: choose another place: %w", s.Name, ErrContainer)
+	}
+	return nil
+}
+
+// relative returns the path from a folder to a name; both are absolute and clean.
+func relative(dir, name string) string {
+	from, to := parts(dir), parts(name)
+	n := 0
+	for n < len(from) && n < len(to) && from[n] == to[n] {
+		n++
+	}
+	up := slices.Repeat([]string{".."}, len(from)-n)
+	return path.Join(append(up, to[n:]...)...)
+}
+
+func parts(name string) []string {
+	name = strings.Trim(name, "/")
+	if name == "" {
+		return nil
+	}
+	return strings.Split(name, "/")
+}
+
+// begin starts a phase.
+func (x *indexer) begin(phase string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.progress = Progress{Phase: phase, Total: max(x.Report.Bytes, 1)}
+	x.Progress(x.progress)
+}
+
+func (x *indexer) step(n int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.progress.Done += n
+	x.Progress(x.progress)
+}

@@ -1,0 +1,138 @@
+package foreign
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// scan learns what is in every shard, or takes it from the journal, and decides on the fields.
+func (x *indexer) scan(ctx context.Context) error {
+	renames := x.Fields
+	if r, ok := x.container.(Renamer); ok && len(renames) == 0 {
+		renames = r.Defaults()
+	}
+	how, err := x.how(renames)
+	if err != nil {
+		return err
+	}
+	x.begin("scan")
+	g, group := errgroup.WithContext(ctx)
+	g.SetLimit(x.Workers)
+	for i := range x.shards {
+		g.Go(func() error {
+			s := &x.shards[i]
+			if err := x.scanShard(group, s, how, renames); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	all := newStats(len(renames))
+	for _, s := range x.shards {
+		all.add(s.sum.Stats)
+		x.Report.Read += s.sum.Read
+		for _, w := range s.sum.Warnings {
+			x.Report.Warnings = append(x.Report.Warnings, s.Name+": "+w)
+		}
+	}
+	if all.Rows == 0 {
+		return fmt.Errorf("there is no sample in %d shards: %w", len(x.shards), ErrContainer)
+	}
+	x.fields, err = choose(all, renames, len(x.Fields) > 0, x.Media)
+	return err
+}
+
+// how says all that the outcome of a scan depends on besides the shard.
+func (x *indexer) how(renames []Rename) (string, error) {
+	b, err := json.Marshal([]any{fmt.Sprintf("%T", x.container), x.Policy, renames})
+	return string(b), err
+}
+
+func (x *indexer) scanShard(ctx context.Context, s *shard, how string, renames []Rename) error {
+	j := journal{x.draft}
+	s.journal = j.name(how, s.Shard, s.identity)
+	s.scanned = how
+	sum, err := j.read(ctx, s.journal, nil)
+	switch {
+	case err == nil && x.container.Name() != binfmt.Folder: // the files of a folder may have changed
+		s.sum = sum
+		x.step(s.size)
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errJournal):
+		return err
+	}
+	w, err := j.create(ctx, s.journal)
+	if err != nil {
+		return err
+	}
+	to := &scanSink{w: w, renames: renames, sum: &summary{Stats: newStats(len(renames))}}
+	if err := x.rows(ctx, s, to); err != nil {
+		return errors.Join(err, w.out.Abort())
+	}
+	s.sum = to.sum
+	return w.finish(to.sum)
+}
+
+// rows reads a shard.
+func (x *indexer) rows(ctx context.Context, s *shard, to *scanSink) error {
+	if x.container.Name() == binfmt.Folder {
+		return x.container.Rows(ctx, x.src, s.Shard, nil, to)
+	}
+	f, err := x.open(ctx, s, func(n int64) { to.sum.Read += n })
+	if err != nil {
+		return err
+	}
+	defer f.f.Close()
+	if err := x.container.Rows(ctx, x.src, s.Shard, f, to); err != nil {
+		return err
+	}
+	f.advance(s.size)
+	return nil
+}
+
+// open opens the version of a shard's data file that is to be indexed.
+func (x *indexer) open(ctx context.Context, s *shard, read func(int64)) (*storeFile, error) {
+	f, err := x.src.Store.Open(ctx, s.Name)
+	if err != nil {
+		return nil, err
+	}
+	if f.Identity() != s.identity {
+		err := &store.IdentityError{Name: s.Name, Pinned: s.identity, Now: f.Identity()}
+		return nil, errors.Join(fmt.Errorf("the file changed while it was indexed: run the command again: %w", err), f.Close())
+	}
+	return &storeFile{ctx: ctx, f: f, read: read, step: x.step}, nil
+}
+
+// scanSink writes the journal of one shard.
+type scanSink struct {
+	w       *journalWriter
+	renames []Rename
+	sum     *summary
+}
+
+// Row implements Sink.
+func (s *scanSink) Row(r Row) error {
+	s.sum.Stats.count(r, s.renames)
+	return s.w.row(r)
+}
+
+// Warn implements Sink.
+func (s *scanSink) Warn(format string, args ...any) {
+	switch n := len(s.sum.Warnings); {
+	case n < maxWarnings:
+		s.sum.Warnings = append(s.sum.Warnings, fmt.Sprintf(format, args...))
+	case n == maxWarnings:
+		s.sum.Warnings = append(s.sum.Warnings, "and more of them")
+	}
+}

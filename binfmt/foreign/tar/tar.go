@@ -1,0 +1,201 @@
+// Package tar indexes shards of a WebDataset: tar files in which members side by side, with one name up to the
+// first dot, are a sample. It groups them as WebDataset's reader does.
+package tar
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/foreign"
+	"github.com/stepahead-io/stepahead/binfmt/media"
+)
+
+// Container is the shards of a WebDataset.
+type Container struct{ policy foreign.Policy }
+
+// New returns a container that treats odd archives by a policy.
+func New(policy foreign.Policy) *Container { return &Container{policy} }
+
+// Name implements foreign.Container.
+func (*Container) Name() string { return binfmt.Tar }
+
+// Defaults are the fields that are renamed unless the user says otherwise: what training code expects them to be
+// called in a packed dataset.
+func (*Container) Defaults() []foreign.Rename {
+	return []foreign.Rename{
+		{Field: "image", From: []string{"jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "ppm", "pgm"}},
+		{Field: binfmt.LabelField, From: []string{"cls"}},
+	}
+}
+
+// Shards implements foreign.Container. Of a folder it takes the files whose names end in .tar, sorted by bytes; of
+// files that are named, those that end so, or all when they are named and start like a tar file.
+func (*Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.Shard, error) {
+	var shards []foreign.Shard
+	for _, name := range src.Names {
+		info, err := src.Store.Stat(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		names := []string{name}
+		if info.Dir {
+			if names, err = shardsIn(ctx, src, name); err != nil {
+				return nil, err
+			}
+		}
+		for _, n := range names {
+			if err := compressed(n); err != nil {
+				return nil, err
+			}
+			if strings.EqualFold(path.Ext(n), ".tar") || src.Chosen && !info.Dir {
+				shards = append(shards, foreign.Shard{Name: n})
+			}
+		}
+	}
+	return shards, nil
+}
+
+// shardsIn lists the shards of a folder, in the order of their names.
+func shardsIn(ctx context.Context, src foreign.Source, dir string) ([]string, error) {
+	infos, err := src.Store.List(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, i := range infos {
+		if !i.Dir && (strings.EqualFold(path.Ext(i.Name), ".tar") || compressed(i.Name) != nil) {
+			names = append(names, i.Name)
+		}
+	}
+	return names, nil
+}
+
+const advice = "a byte in it has no place of its own that could be read: uncompress the shards (gunzip, zstd -d), or pack the samples with `stepahead pack`"
+
+// compressed refuses names of compressed archives.
+func compressed(name string) error {
+	lower := strings.ToLower(path.Base(name))
+	for _, end := range []string{".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".tar.z"} {
+		if strings.HasSuffix(lower, end) {
+			return fmt.Errorf("%s: a compressed archive (%s): %s: %w", name, end, advice, foreign.ErrContainer)
+		}
+	}
+	return nil
+}
+
+// signatures are the first bytes of compressed files.
+var signatures = []struct{ magic, what string }{
+	{"\x1f\x8b", "gzip"}, {"BZh", "bzip2"}, {"\xfd7zXZ\x00", "xz"}, {"\x28\xb5\x2f\xfd", "Zstandard"}, {"\x04\x22\x4d\x18", "LZ4"},
+	{"\x1f\x9d", "compress"}, {"PK\x03\x04", "zip"},
+}
+
+// Rows implements foreign.Container.
+func (c *Container) Rows(ctx context.Context, _ foreign.Source, _ foreign.Shard, f foreign.File, to foreign.Sink) error {
+	s := &shard{w: walker{Window: foreign.NewWindow(f), f: f, policy: c.policy, warn: to.Warn}, g: newGrouper(c.policy, to)}
+	if err := s.head(); err != nil {
+		return err
+	}
+	for {
+		m, err := s.w.next()
+		if errors.Is(err, io.EOF) {
+			return s.g.flush()
+		}
+		var quiet *silent
+		if errors.As(err, &quiet) {
+			return s.ended(quiet, to)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = s.take(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// shard is one shard on its way into an index.
+type shard struct {
+	w walker
+	g *grouper
+}
+
+// head looks at the first bytes.
+func (s *shard) head() error {
+	if s.w.f.Size() == 0 {
+		return fmt.Errorf("the file is empty: not a tar file: %w", foreign.ErrContainer)
+	}
+	b, _, err := s.w.At(0, min(s.w.f.Size(), block))
+	if err != nil {
+		return err
+	}
+	for _, g := range signatures {
+		if bytes.HasPrefix(b, []byte(g.magic)) {
+			return fmt.Errorf("the file is compressed (%s): %s: %w", g.what, advice, foreign.ErrContainer)
+		}
+	}
+	return nil
+}
+
+// ended is where readers stop without a word.
+func (s *shard) ended(why *silent, to foreign.Sink) error {
+	if err := s.g.flush(); err != nil {
+		return err
+	}
+	if s.w.policy == foreign.AsPeer {
+		to.Warn("%v: the samples end here, the last is %q", why, s.g.last)
+		return nil
+	}
+	return fmt.Errorf("%w; the last good sample is %q: readers end here without a word: mend the shard, or take what they give with --policy as-peer: %w",
+		why, s.g.last, foreign.ErrContainer)
+}
+
+// take adds a member to its sample.
+func (s *shard) take(m member) error {
+	key, ext, ok := s.g.Split(m.name)
+	if !ok {
+		return nil
+	}
+	if err := s.g.begin(m, key, ext); err != nil {
+		return err
+	}
+	p := foreign.Part{Field: foreign.FieldName(ext)}
+	p.Off, p.Len = m.off, m.size
+	head, behind, err := s.w.At(m.off, min(m.size, media.SniffLen))
+	if err != nil {
+		return err
+	}
+	p.Type = media.Type(head)
+	if p.Type != media.Unknown {
+		n := min(m.size, int64(len(head)+len(behind)))
+		p.Width, p.Height = media.Size(p.Type, bytes.NewReader(head[:n]))
+	}
+	v, ok, err := s.value(m, ext)
+	if err != nil {
+		return err
+	}
+	s.g.add(p, v, ok)
+	return nil
+}
+
+// value reads the value of a member that is a scalar.
+func (s *shard) value(m member, ext string) (binfmt.Value, bool, error) {
+	kind := scalarKind(ext)
+	if kind == "" || m.size > binfmt.MaxText {
+		return binfmt.Value{}, false, nil
+	}
+	data, _, err := s.w.At(m.off, m.size)
+	if err != nil {
+		return binfmt.Value{}, false, err
+	}
+	v, ok := scalar(kind, data)
+	return v, ok, nil
+}
