@@ -89,9 +89,9 @@ func TestGoldenVectorsComeFromTheDescription(t *testing.T) {
 	}
 }
 
-// docs/order.md shows some of the vectors.
+// docs/sampler.md shows some of the vectors.
 func TestTheDocumentShowsTheVectors(t *testing.T) {
-	doc, err := os.ReadFile("../docs/order.md")
+	doc, err := os.ReadFile("../docs/sampler.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestTheDocumentShowsTheVectors(t *testing.T) {
 		}
 		row := strings.Trim(fmt.Sprint(c.Steps[0].Samples), "[]")
 		if !strings.Contains(string(doc), "| "+row+" |") {
-			t.Errorf("docs/order.md lacks %s of %s", row, c.Canonical)
+			t.Errorf("docs/sampler.md lacks %s of %s", row, c.Canonical)
 		}
 		shown++
 	}

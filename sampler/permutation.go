@@ -7,7 +7,7 @@ import (
 )
 
 // The order is a promise across versions: nothing in this file may change what a permutation gives.
-// docs/order.md specifies it; testdata/golden.json holds the vectors and testdata/order.py an
+// docs/sampler.md specifies it; testdata/golden.json holds the vectors and testdata/order.py an
 // independent implementation.
 
 // orderDomain separates this use of SHA-256 from every other.

@@ -1,10 +1,7 @@
 // Package sampler knows, as a pure function of a Spec, which samples every rank needs at every step.
 package sampler
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // A SampleRef is one place of a global batch and the sample that fills it.
 type SampleRef struct {
@@ -19,16 +16,17 @@ type SampleRef struct {
 }
 
 // A Sampler gives the order of a Spec. It holds nothing but the Spec and what is derived from it,
-// so every method is pure, costs the same at any step, and may be called concurrently.
+// so every method is pure, costs the same at any step, and may be called concurrently. It takes
+// memory in proportion to the sources, times the changes.
 //
-// Methods that take a step panic when it is negative, and Rank when the world size is not one that
-// CheckWorld accepts: both are mistakes of the caller, never of the data.
+// Methods that take a step panic when it is negative or not below Steps, and Rank when the world size
+// is not one that CheckWorld accepts: both are mistakes of the caller, never of the data.
 type Sampler struct {
 	spec    Spec
-	samples uint64
-	batch   uint64
-	steps   uint64 // in an epoch
-	key     sourceKey
+	sources []source
+	steps   uint64  // in an epoch
+	last    uint64  // the number of steps there are
+	stream  *stream // nil for a plain Spec
 }
 
 // New returns the Sampler of spec, or every reason why spec cannot be used.
@@ -37,43 +35,97 @@ func New(spec Spec) (*Sampler, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("sampler.New: %w", err)
 	}
-	spec.Sources = slices.Clone(spec.Sources)
-	source := spec.Sources[0]
-	s := &Sampler{
-		spec:    spec,
-		samples: source.Samples,
-		batch:   uint64(spec.GlobalBatch),
-		key:     newSourceKey(spec.Seed, source.Name),
-	}
-	s.steps = s.samples / s.batch
-	if spec.Last == LastPad && s.samples%s.batch != 0 {
-		s.steps++
+	s := &Sampler{spec: spec, sources: newSources(&spec), steps: epochSteps(&spec), last: 1 << 63}
+	if spec.isStream() {
+		var err error
+		if s.stream, err = newStream(&spec); err != nil {
+			return nil, fmt.Errorf("sampler.New: %w", err)
+		}
+		s.last = s.stream.steps()
 	}
 	return s, nil
 }
 
-// Spec returns the Spec, with its defaults filled in.
-func (s *Sampler) Spec() Spec {
-	spec := s.spec
-	spec.Sources = slices.Clone(spec.Sources)
-	return spec
+// epochSteps returns the number of steps in an epoch.
+func epochSteps(s *Spec) uint64 {
+	batch := uint64(s.GlobalBatch)
+	if !s.isStream() {
+		n := s.Sources[0].Samples
+		if s.Last == LastPad && n%batch != 0 {
+			return n/batch + 1
+		}
+		return n / batch
+	}
+	if s.EpochSteps != 0 {
+		return uint64(s.EpochSteps)
+	}
+	weights, samples := startWeights(s), 0.0
+	for i, src := range s.Sources {
+		switch {
+		case weights[i] == 0:
+		case src.Upsample != 0:
+			samples += weights[i]
+		default:
+			samples += float64(src.Samples)
+		}
+	}
+	return uint64(min(max(1, samples/float64(batch)), 1<<62))
 }
 
-// StepsPerEpoch returns the number of global batches in an epoch: every epoch has the same.
+// Spec returns the Spec, with its defaults filled in.
+func (s *Sampler) Spec() Spec { return s.spec.clone() }
+
+// StepsPerEpoch returns the number of global batches in an epoch: every epoch has the same. That of a
+// plain Spec is one pass over the source; that of a stream is a number of steps to count and report
+// by, while each source passes through its own epochs (SampleRef.Epoch).
 func (s *Sampler) StepsPerEpoch() int64 { return int64(s.steps) }
 
-// Epoch returns the epoch that step belongs to. Steps count on through the epochs.
-func (s *Sampler) Epoch(step int64) int64 { return int64(s.checkStep(step) / s.steps) }
+// Steps returns the number of steps of the whole run, and whether it ends there: only where every
+// source has reached MaxEpochs. A run that does not end has more steps than anyone can take.
+func (s *Sampler) Steps() (steps int64, ends bool) {
+	return int64(min(s.last, 1<<63-1)), s.stream != nil && s.stream.end != maxPosition
+}
 
-// CheckWorld tells whether the global batch can be dealt evenly to world ranks.
+// Epoch returns the epoch that step belongs to. Steps count on through the epochs; the step after the
+// last of a run has one too.
+func (s *Sampler) Epoch(step int64) int64 {
+	if step < 0 {
+		panic(fmt.Sprintf("sampler: step %d is negative", step))
+	}
+	return int64(uint64(step) / s.steps)
+}
+
+// GlobalBatch returns the number of samples in the global batch of step.
+func (s *Sampler) GlobalBatch(step int64) int64 {
+	at := s.checkStep(step)
+	if s.stream == nil {
+		return s.spec.GlobalBatch
+	}
+	return int64(s.stream.pace(at).batch)
+}
+
+// CheckWorld tells whether the global batch of every step can be dealt evenly to world ranks.
 func (s *Sampler) CheckWorld(world int) error {
-	switch {
-	case world < 1:
+	if world < 1 {
 		return fmt.Errorf("sampler.CheckWorld: world size %d: at least 1 rank is needed", world)
-	case uint64(world) > s.samples:
-		return fmt.Errorf("sampler.CheckWorld: world size %d, samples %d: fewer samples than ranks: use fewer ranks or more data", world, s.samples)
-	case s.batch%uint64(world) != 0:
-		return fmt.Errorf("sampler.CheckWorld: world size %d, global batch %d: the world size must divide the global batch, so that all ranks get equal batches: change one of them", world, s.batch)
+	}
+	if s.stream == nil {
+		if n := s.sources[0].samples; uint64(world) > n {
+			return fmt.Errorf("sampler.CheckWorld: world size %d, samples %d: fewer samples than ranks: use fewer ranks or more data", world, n)
+		}
+		return checkShares(world, uint64(s.spec.GlobalBatch))
+	}
+	for _, p := range s.stream.paces {
+		if err := checkShares(world, p.batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkShares(world int, batch uint64) error {
+	if batch%uint64(world) != 0 {
+		return fmt.Errorf("sampler.CheckWorld: world size %d, global batch %d: the world size must divide the global batch, so that all ranks get equal batches: change one of them", world, batch)
 	}
 	return nil
 }
@@ -81,7 +133,7 @@ func (s *Sampler) CheckWorld(world int) error {
 // Step appends the global batch of step to dst, in order of position, and returns it. It allocates
 // only when dst lacks the capacity.
 func (s *Sampler) Step(step int64, dst []SampleRef) []SampleRef {
-	return s.fill(step, 0, s.batch, dst)
+	return s.fill(step, 0, uint64(s.GlobalBatch(step)), dst)
 }
 
 // Rank appends the part of step's global batch that belongs to rank of world, positions
@@ -94,7 +146,7 @@ func (s *Sampler) Rank(step int64, rank, world int, dst []SampleRef) []SampleRef
 	if rank < 0 || rank >= world {
 		panic(fmt.Sprintf("sampler.Rank: rank %d is outside 0..%d", rank, world-1))
 	}
-	each := s.batch / uint64(world)
+	each := uint64(s.GlobalBatch(step)) / uint64(world)
 	return s.fill(step, uint64(rank)*each, each, dst)
 }
 
@@ -104,44 +156,51 @@ func (s *Sampler) Rank(step int64, rank, world int, dst []SampleRef) []SampleRef
 // same source; later ones repeat the substitutes. Every rank, restart and world size gets the same.
 // A source with one sample has no substitute: ref comes back.
 func (s *Sampler) Substitute(step int64, ref SampleRef, attempt int) SampleRef {
+	at := s.checkStep(step)
 	if attempt < 0 {
 		panic(fmt.Sprintf("sampler.Substitute: attempt %d is negative", attempt))
 	}
-	if attempt == 0 || s.samples == 1 {
+	if attempt == 0 {
 		return ref
 	}
-	others := s.samples - 1
-	place := s.checkStep(step)%s.steps*s.batch + uint64(ref.Position)
-	var p permutation
-	s.key.permutation(&p, s.checkStep(step)/s.steps, place+1, others)
-	away := 1 + p.at(uint64(attempt-1)%others) // in 1..N-1: never back at ref
-	ref.Sample = (ref.Sample + away) % s.samples
+	src := &s.sources[ref.Source]
+	var place uint64
+	if s.stream == nil {
+		place = at%s.steps*uint64(s.spec.GlobalBatch) + uint64(ref.Position)
+	} else {
+		_, number := s.stream.find(s.stream.position(at) + uint64(ref.Position))
+		place = number % src.samples
+	}
+	ref.Sample = src.substitute(ref.Epoch, place, ref.Sample, uint64(attempt))
 	return ref
 }
 
 // fill appends the refs of positions [first, first+count) of step's global batch.
 func (s *Sampler) fill(step int64, first, count uint64, dst []SampleRef) []SampleRef {
 	at := s.checkStep(step)
-	epoch, start := at/s.steps, at%s.steps*s.batch+first
+	if s.stream != nil {
+		return s.fillStream(s.stream.position(at)+first, first, count, dst)
+	}
+	src := &s.sources[0]
+	epoch, start := at/s.steps, at%s.steps*uint64(s.spec.GlobalBatch)+first
 	from := len(dst)
 	for i := range count {
 		place := start + i // below samples + batch, which Validate keeps below 2^63
-		if place >= s.samples {
-			place -= s.samples // last="pad": repeat from the epoch's start
+		if place >= src.samples {
+			place -= src.samples // last="pad": repeat from the epoch's start
 		}
 		dst = append(dst, SampleRef{Epoch: epoch, Sample: place, Position: int64(first + i)})
 	}
-	if s.spec.Shuffle == ShuffleFull {
-		var p permutation
-		s.key.permutation(&p, epoch, 0, s.samples)
-		p.apply(dst[from:])
-	}
+	src.order(epoch, dst[from:])
 	return dst
 }
 
 func (s *Sampler) checkStep(step int64) uint64 {
 	if step < 0 {
 		panic(fmt.Sprintf("sampler: step %d is negative", step))
+	}
+	if uint64(step) >= s.last {
+		panic(fmt.Sprintf("sampler: step %d: the run has %d steps", step, s.last))
 	}
 	return uint64(step)
 }

@@ -71,7 +71,7 @@ func TestAnEpochHoldsEverySampleOnce(t *testing.T) {
 			}
 			total += len(refs)
 		}
-		n := int(s.samples)
+		n := int(s.sources[0].samples)
 		rest := total - n // more with pad, fewer with drop
 		if len(count) != min(n, total) {
 			t.Fatalf("%d different samples in an epoch of %d places and %d samples", len(count), total, n)
@@ -183,7 +183,7 @@ func TestSubstitutesWalkOverAllOtherSamples(t *testing.T) {
 		step := rapid.Int64().Filter(func(v int64) bool { return v >= 0 }).Draw(t, "step")
 		refs := s.Step(step, nil)
 		ref := refs[rapid.IntRange(0, len(refs)-1).Draw(t, "position")]
-		n := int(s.samples)
+		n := int(s.sources[0].samples)
 		seen := make(map[uint64]bool)
 		for attempt := range n {
 			got := s.Substitute(step, ref, attempt)

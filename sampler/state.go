@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
 // StateVersion is the version of State that this package reads and writes.
 const StateVersion = 1
 
-// maxStateBytes bounds a marshalled State: states travel with every checkpoint.
-const maxStateBytes = 1024
+// maxStateBytes bounds a marshalled State: states travel with every checkpoint. That of an ordinary
+// Spec takes less than 1 KB; the Specs of large mixtures may use up the rest.
+const maxStateBytes = 16 << 10
 
 // The values of Policy.OnBad.
 const (
@@ -35,7 +35,7 @@ type State struct {
 	// SpecDigest is the digest of the Spec, in hex.
 	SpecDigest string
 	// Spec is the canonical Spec, so that a mismatch can name what differs. It is left out when the
-	// state would exceed 1 KB with it.
+	// state would exceed 16 KB with it.
 	Spec json.RawMessage
 	// Dataset is the identity of the dataset, in hex.
 	Dataset string
@@ -70,7 +70,7 @@ func (s *Sampler) State(dataset [32]byte, step int64, p Policy) State {
 }
 
 // Marshal returns the canonical JSON form: equal states give equal bytes. A state made by
-// Sampler.State takes at most 1 KB.
+// Sampler.State takes less than 1 KB for an ordinary Spec, and at most 16 KB.
 func (st State) Marshal() []byte {
 	return marshal(struct {
 		Dataset    string          `json:"dataset"`
@@ -166,57 +166,53 @@ func (e *MismatchError) Error() string {
 	return "the state belongs to another run: " + strings.Join(e.Diff, "; ") + ": load the state that fits, or start without one"
 }
 
-// Check returns a *MismatchError when the state is not one of s over dataset.
+// Check returns a *MismatchError when the state is not one of s over dataset. The Spec of s may go
+// another way from the state's step on: it may have other changes from there on, and more sources at
+// the end of the list whose first weight comes from there on (State.Sources tells how many there were).
 func (st State) Check(s *Sampler, dataset [32]byte) error {
-	var diff []string
-	differ := func(field string, there, here any) {
-		if there != here {
-			diff = append(diff, fmt.Sprintf("%s: %v in the state, %v here", field, there, here))
-		}
+	var d differ
+	d.compare("version", st.Version, StateVersion)
+	d = append(d, st.diffSpec(&s.spec)...)
+	d.compare("dataset", st.Dataset, hex.EncodeToString(dataset[:]))
+	steps, _ := s.Steps()
+	switch {
+	case st.Step < 0:
+		d.compare("step", st.Step, "0 or more")
+	case len(d) > 0: // of another order, the epoch differs for that reason alone
+	case st.Step > steps:
+		d.compare("step", st.Step, fmt.Sprintf("at most %d", steps))
+	default:
+		d.compare(fmt.Sprintf("epoch of step %d", st.Step), st.Epoch, s.Epoch(st.Step))
 	}
-	differ("version", st.Version, StateVersion)
-	diff = append(diff, st.diffSpec(s.spec)...)
-	differ("dataset", st.Dataset, hex.EncodeToString(dataset[:]))
-	if st.Step < 0 {
-		differ("step", st.Step, "0 or more")
-	} else if len(diff) == 0 { // of another order, the epoch differs for that reason alone
-		differ(fmt.Sprintf("epoch of step %d", st.Step), st.Epoch, s.Epoch(st.Step))
-	}
-	if diff == nil {
+	if d == nil {
 		return nil
 	}
-	return fmt.Errorf("sampler.Check: %w", &MismatchError{Diff: diff})
+	return fmt.Errorf("sampler.Check: %w", &MismatchError{Diff: d})
+}
+
+// Sources returns how many sources the Spec of the state has, or 0 when the state has no Spec.
+func (st State) Sources() int {
+	spec, err := parseSpec(st.Spec)
+	if err != nil {
+		return 0
+	}
+	return len(spec.Sources)
 }
 
 // diffSpec names the fields of the Spec that differ, or the digests when the state has no Spec.
-func (st State) diffSpec(here Spec) []string {
+func (st State) diffSpec(here *Spec) []string {
 	digest := here.Digest()
 	if st.SpecDigest == hex.EncodeToString(digest[:]) {
 		return nil
 	}
-	there, err := parseSpec(st.Spec)
-	if err != nil || len(st.Spec) == 0 {
-		return []string{fmt.Sprintf("spec digest: %s in the state, %x here", st.SpecDigest, digest)}
-	}
-	return diffFields(there, here)
-}
-
-func diffFields(there, here Spec) []string {
-	var diff []string
-	for _, f := range []struct {
-		name        string
-		there, here any
-	}{
-		{"seed", there.Seed, here.Seed},
-		{"global batch", there.GlobalBatch, here.GlobalBatch},
-		{"shuffle", there.Shuffle, here.Shuffle},
-		{"last", there.Last, here.Last},
-		{"source name", strconv.Quote(there.Sources[0].Name), strconv.Quote(here.Sources[0].Name)},
-		{"samples", there.Sources[0].Samples, here.Sources[0].Samples},
-	} {
-		if f.there != f.here {
-			diff = append(diff, fmt.Sprintf("%s: %v in the state, %v here", f.name, f.there, f.here))
+	if there, err := parseSpec(st.Spec); err == nil && len(st.Spec) > 0 {
+		if here.continues(&there, st.Step) {
+			return nil
 		}
+		return diffSpecs(there, *here)
 	}
-	return diff
+	if past := here.past(st.Step); hex.EncodeToString(past[:]) == st.SpecDigest {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec digest: %s in the state, %x here", st.SpecDigest, digest)}
 }

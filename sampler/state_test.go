@@ -78,7 +78,7 @@ func TestStateStaysSmall(t *testing.T) {
 		spec.Sources[0].Name = name
 		s := mustNew(t, spec)
 		st := s.State(photos, 1<<62, Policy{})
-		if n := len(st.Marshal()); n > maxStateBytes {
+		if n := len(st.Marshal()); n > 1024 {
 			t.Errorf("state of %d bytes", n)
 		}
 		if err := reload(t, st).Check(s, photos); err != nil {
@@ -130,10 +130,10 @@ func TestParseStateRefuses(t *testing.T) {
 		"negative step":    {`"step":20`, `"step":-20`, "must not be negative"},
 		"unknown policy":   {`substitute`, `skip`, "the values are substitute, raise"},
 		"damaged spec":     {`"seed":7`, `"seed":8`, "spec_digest says"},
-		"invalid spec":     {`"shuffle":"full"`, `"shuffle":"block"`, "spec: shuffle"},
+		"invalid spec":     {`"shuffle":"full"`, `"shuffle":"blick"`, "spec: shuffle"},
 		"short digest":     {`"dataset":"01`, `"dataset":"`, "dataset: "},
 		"upper-case digit": {`"dataset":"0102`, `"dataset":"010A`, "lower-case"},
-		"too large":        {`{"dataset"`, strings.Repeat(" ", maxStateBytes) + `{"dataset"`, "a state has at most 1024"},
+		"too large":        {`{"dataset"`, strings.Repeat(" ", maxStateBytes) + `{"dataset"`, "a state has at most 16384"},
 	} {
 		text := strings.Replace(good, c.old, c.new, 1)
 		if name == "missing key" {
@@ -168,4 +168,129 @@ func FuzzParseState(f *testing.F) {
 		}
 		_ = st.Check(s, photos)
 	})
+}
+
+func TestARunGoesOnWithAnotherMixture(t *testing.T) {
+	spec := mixture(32, []uint64{1000, 50}, []float64{.9, .1})
+	saved := mustNew(t, spec).State(photos, 200, Policy{})
+	for name, c := range map[string]struct {
+		change func(*Spec)
+		want   string
+	}{
+		"a change to come":       {func(s *Spec) { s.Changes = []Change{{Step: 200, Weights: map[string]float64{"s1": .5}}} }, ""},
+		"a change that is past":  {func(s *Spec) { s.Changes = []Change{{Step: 199, Weights: map[string]float64{"s1": .5}}} }, "number of changes: 0 in the state, 1 here"},
+		"another batch":          {func(s *Spec) { s.Changes = []Change{{Step: 300, GlobalBatch: 64}} }, ""},
+		"a source to come":       {func(s *Spec) { addSource(s, 0, 200) }, ""},
+		"a source that was part": {func(s *Spec) { addSource(s, .5, 200) }, "number of sources: 2 in the state, 3 here"},
+		"a weight":               {func(s *Spec) { s.Sources[1].Weight = .2 }, `weight of "s1": 0.1 in the state, 0.2 here`},
+		"a limit":                {func(s *Spec) { s.Sources[1].MaxEpochs = 2 }, `max epochs of "s1": 0 in the state, 2 here`},
+		"a name":                 {func(s *Spec) { s.Sources[1].Name = "b" }, `name of source 1: "s1" in the state, "b" here`},
+		"a temperature":          {func(s *Spec) { s.Temperature = 2 }, `temperature: 1 in the state, 2 here`},
+		"epochs":                 {func(s *Spec) { s.EpochSteps = 9 }, `epoch steps: 0 in the state, 9 here`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := spec.clone()
+			c.change(&other)
+			s := mustNew(t, other)
+			for _, st := range []State{reload(t, saved), {Version: 1, SpecDigest: saved.SpecDigest, Dataset: saved.Dataset, Step: 200, Epoch: saved.Epoch}} {
+				err := st.Check(s, photos)
+				if (err == nil) != (c.want == "") || err != nil && st.Spec != nil && !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+			}
+		})
+	}
+}
+
+func addSource(s *Spec, weight float64, step int64) {
+	s.Sources = append(s.Sources, Source{Name: "new", Samples: 70, Weight: weight})
+	s.Changes = []Change{{Step: step, Weights: map[string]float64{"new": .3}}}
+}
+
+// A chain of resumes, each with another mixture, is the run of the last spec.
+func TestChangesReplay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := drawMixture(t)
+		if len(spec.Sources) == 1 {
+			return
+		}
+		var run []SampleRef
+		step := int64(0)
+		for range rapid.IntRange(0, 4).Draw(t, "resumes") {
+			s := mustNew(t, spec)
+			until := step + rapid.Int64Range(1, 20).Draw(t, "steps")
+			for ; step < until; step++ {
+				run = s.Step(step, run)
+			}
+			st := reload(t, s.State(photos, step, Policy{}))
+			spec = drawChange(t, spec, step)
+			if err := st.Check(mustNew(t, spec), photos); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, l := mustNew(t, reloadSpec(t, spec)), newLedger(spec)
+		var whole []SampleRef
+		for i := range step {
+			whole = s.Step(i, whole)
+		}
+		if !slices.Equal(run, whole) {
+			t.Fatal("the resumed run is not that of the last spec")
+		}
+		l.take(t, whole)
+	})
+}
+
+func drawChange(t *rapid.T, spec Spec, step int64) Spec {
+	spec = spec.clone()
+	c := Change{Step: step, Weights: map[string]float64{}}
+	for _, src := range spec.Sources {
+		if rapid.Bool().Draw(t, "reweight") {
+			c.Weights[src.Name] = rapid.Float64Range(.01, 1).Draw(t, "weight")
+		}
+	}
+	if len(c.Weights) == 0 || rapid.Bool().Draw(t, "batch") {
+		c.GlobalBatch = rapid.Int64Range(1, 100).Draw(t, "global batch")
+	}
+	spec.Changes = append(spec.Changes, c)
+	return spec
+}
+
+func TestChangesByTokensComeAtTheFirstStepBehindThem(t *testing.T) {
+	spec := mixture(8, []uint64{1000, 1000}, nil)
+	spec.SampleTokens = 100
+	spec.Changes = []Change{
+		{Tokens: 8001, GlobalBatch: 16},                             // 800 tokens a step: step 11
+		{Tokens: 8800 + 1600, Weights: map[string]float64{"s0": 0}}, // 1,600 a step: step 12
+		{Tokens: 8800 + 3201, GlobalBatch: 4},                       // step 14
+	}
+	s := mustNew(t, spec)
+	for step, want := range map[int64]int64{10: 8, 11: 16, 13: 16, 14: 4} {
+		if got := s.GlobalBatch(step); got != want {
+			t.Errorf("step %d has a batch of %d, want %d", step, got, want)
+		}
+	}
+	if has0 := slices.ContainsFunc(s.Step(11, nil), func(r SampleRef) bool { return r.Source == 0 }); !has0 {
+		t.Error("step 11 has nothing of s0")
+	}
+	if has0 := slices.ContainsFunc(s.Step(12, nil), func(r SampleRef) bool { return r.Source == 0 }); has0 {
+		t.Error("step 12 still has samples of s0")
+	}
+}
+
+func TestTheStateAfterTheEndOfARun(t *testing.T) {
+	spec := mixture(8, []uint64{30, 20}, nil)
+	spec.Sources[0].MaxEpochs, spec.Sources[1].MaxEpochs = 1, 2
+	s := mustNew(t, spec)
+	steps, ends := s.Steps()
+	if steps != 70/8 || !ends {
+		t.Fatalf("%d steps, ends %v", steps, ends)
+	}
+	st := reload(t, s.State(photos, steps, Policy{}))
+	if err := st.Check(s, photos); err != nil {
+		t.Error(err)
+	}
+	st.Step++
+	if err := st.Check(s, photos); err == nil || !strings.Contains(err.Error(), "step: 9 in the state, at most 8 here") {
+		t.Error(err)
+	}
 }

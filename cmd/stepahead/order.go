@@ -59,7 +59,7 @@ same: nothing before it is computed. Without --rank the whole global batch is pr
 	flags.Uint64Var(&f.samples, "samples", 0, "number of samples, instead of a dataset")
 	flags.Uint64Var(&f.spec.Seed, "seed", 0, "seed of the order")
 	flags.Int64Var(&f.spec.GlobalBatch, "batch", 0, "samples that all ranks together take in a step")
-	flags.StringVar(&f.spec.Shuffle, "shuffle", sampler.ShuffleFull, "full or none")
+	flags.StringVar(&f.spec.Shuffle, "shuffle", sampler.ShuffleFull, "full, block or none")
 	flags.StringVar(&f.spec.Last, "last", sampler.LastDrop, "an epoch's incomplete last batch: drop, or pad from the epoch's start")
 	flags.IntVar(&f.world, "world", 1, "number of data-parallel ranks")
 	flags.IntVar(&f.rank, "rank", 0, "print the part of this rank only")

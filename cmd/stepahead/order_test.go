@@ -121,7 +121,7 @@ func TestOrderRefuses(t *testing.T) {
 		"--from-step -1":                "--samples 10 --batch 4 --from-step -1",
 		"--steps 0":                     "--samples 10 --batch 4 --steps 0",
 		"below 2^63":                    "--samples 10 --batch 4 --from-step 9223372036854775807 --steps 1",
-		`shuffle: "block"`:              "--samples 10 --batch 4 --shuffle block",
+		`shuffle: "blick"`:              "--samples 10 --batch 4 --shuffle blick",
 		`last: "keep"`:                  "--samples 10 --batch 4 --last keep",
 		"invalid argument":              "--samples -10 --batch 4",
 		"unknown flag":                  "--samples 10 --batch 4 --sead 3",

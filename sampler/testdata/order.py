@@ -1,4 +1,4 @@
-"""An independent implementation of docs/order.md. Prints golden.json: python3 order.py > golden.json."""
+"""An independent implementation of docs/sampler.md. Prints golden.json: python3 order.py > golden.json."""
 
 import hashlib
 import json
