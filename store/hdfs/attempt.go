@@ -72,7 +72,9 @@ func (a *attempt) run(ctx context.Context) (n int64, from place, err error) {
 		second = a.hedge(ctx, span, limit, stop)
 	}
 	n, err = a.s.readFrom(own, a.b, a.at, a.parts)
-	a.s.hedges.observe(span, time.Since(start))
+	if why := context.Cause(own); err == nil || why == errOvertaken || why == errSlow { // else it says nothing about the time
+		a.s.hedges.observe(span, time.Since(start))
+	}
 	if second.wins(err == nil) {
 		second.copyTo(a.parts)
 		a.s.bad.nodeOvertaken(a.at.node, time.Now())

@@ -51,7 +51,7 @@ func (q *quantile) observe(d time.Duration) {
 
 func (h *hedger) size(n int64) *quantile { return &h.sizes[min(bits.Len64(uint64(n)), len(h.sizes)-1)] }
 
-// observe notes how long a read of n bytes took, or had taken when it was given up.
+// observe notes how long a read of n bytes took, or had taken when it was given up as too slow.
 func (h *hedger) observe(n int64, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 )
 
 func TestSlowNodes(t *testing.T) {
@@ -92,6 +93,27 @@ func TestSlowNodes(t *testing.T) {
 		}
 		if st := c.s.ReadStats(); st.HedgesWon != maxOvertaken || time.Since(start) > 2*time.Second {
 			t.Errorf("after %v: %+v", time.Since(start), st)
+		}
+	})
+	bubble(t, "reads that fail at once say nothing of how long reads take", func(t *testing.T) {
+		c := newScene(t, Options{Parallel: 1})
+		for i := range 5 {
+			c.slow[i] = 100 * time.Millisecond
+		}
+		f := c.open(t)
+		for range 20 {
+			c.wantAll(t, f)
+		}
+		before := c.s.hedges.delay(testBlock)
+		c.onRead = func(int, datanode.Block) error { return datanode.ErrConnect }
+		for range 20 {
+			if _, err := readAll(t.Context(), f); err == nil {
+				t.Fatal("no error")
+			}
+			time.Sleep(badMost)
+		}
+		if after := c.s.hedges.delay(testBlock); before < 190*time.Millisecond || after < before*9/10 {
+			t.Errorf("a second node would be asked after %v, and before the failures after %v", after, before)
 		}
 	})
 	bubble(t, "the second node stands still, too", func(t *testing.T) {
