@@ -90,10 +90,12 @@ func wantCoded(t *testing.T, s *Store, f codedFile, dead []int) {
 	}
 }
 
-// TestErasureCodedFiles: files that Hadoop wrote, with 0 to 3 of 9 DataNodes dead.
-func TestErasureCodedFiles(t *testing.T) {
+// TestErasureCoded: what cannot be decoded is said at once; files that Hadoop wrote are read, with 0 to 3 of 9 DataNodes dead.
+func TestErasureCoded(t *testing.T) {
 	c := hdfstest.Start(t, hdfstest.Options{DataNodes: 9})
 	s, dir := writeOn(t, c)
+	t.Run("policy", func(t *testing.T) { refusePolicy(t, c, s, dir) })
+	t.Run("too few units", func(t *testing.T) { refuseTooFew(t, c, s, dir) })
 	files := slices.Concat(putCoded(c, dir, "RS-6-3-1024k", 6, 3), putCoded(c, dir, "XOR-2-1-1024k", 2, 1))
 	killAndRead(t, c, s, files, 3)
 }
@@ -131,10 +133,7 @@ func killAndRead(t *testing.T, c *hdfstest.Cluster, s *Store, files []codedFile,
 	}
 }
 
-// TestErasureCodedRefusals: what cannot be decoded is said at once.
-func TestErasureCodedRefusals(t *testing.T) {
-	c := hdfstest.Start(t, hdfstest.Options{DataNodes: 9})
-	s, dir := writeOn(t, c)
+func refusePolicy(t *testing.T, c *hdfstest.Cluster, s *Store, dir string) {
 	for _, f := range putCoded(c, dir, "RS-LEGACY-6-3-1024k", 6, 3)[1:2] {
 		file, err := s.Open(t.Context(), f.name)
 		if err == nil {
@@ -145,7 +144,9 @@ func TestErasureCodedRefusals(t *testing.T) {
 			t.Errorf("%v, want a refusal that names rs-legacy", err)
 		}
 	}
+}
 
+func refuseTooFew(t *testing.T, c *hdfstest.Cluster, s *Store, dir string) {
 	c.Mkdir(dir + "/coded")
 	c.ErasureCode(dir+"/coded", "RS-6-3-1024k")
 	f := codedFile{name: dir + "/coded/f", data: random(6<<20, 1), parity: 3}

@@ -238,6 +238,7 @@ func TestRealChanges(t *testing.T) {
 		"renamed":     func(path string) { c.Rename(path, path+"2") },
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel() // DataNodes take their time
 			root := c.Dir(t)
 			c.Put(root+"/f", old, 3, blockSize)
 			s := open(t, c, root, hdfs.Options{})
