@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -129,12 +130,12 @@ func list(ctx context.Context, p *address.Place) ([]store.Info, error) {
 
 // listed is one line of --json.
 type listed struct {
-	Name    string `json:"name"`
-	NameHex string `json:"name_hex,omitempty"` // the bytes of a name that is not UTF-8
-	URL     string `json:"url"`
-	Dir     bool   `json:"dir"`
-	Size    int64  `json:"size"`
-	Changed string `json:"mtime"`
+	Name    string    `json:"name"`
+	NameHex string    `json:"name_hex,omitempty"` // the bytes of a name that is not UTF-8
+	URL     string    `json:"url"`
+	Dir     bool      `json:"dir"`
+	Size    int64     `json:"size"`
+	Changed time.Time `json:"mtime"`
 	// Replicas is the number that the file is to have; 0 for folders and where the store cannot tell.
 	Replicas int            `json:"replicas"`
 	Owner    string         `json:"owner"`
@@ -157,7 +158,7 @@ type listedReplica struct {
 
 func describe(p *address.Place, info store.Info) listed {
 	l := listed{
-		Name: path.Base(info.Name), URL: p.URL(info.Name), Dir: info.Dir, Size: info.Size, Changed: info.ModTime.UTC().Format(time.RFC3339Nano),
+		Name: path.Base(info.Name), URL: p.URL(info.Name), Dir: info.Dir, Size: info.Size, Changed: info.ModTime.UTC(),
 		Replicas: info.Replicas, Owner: info.Owner, Identity: info.Identity,
 	}
 	if !utf8.ValidString(l.Name) {
@@ -203,20 +204,14 @@ func (l listed) short(w io.Writer) error {
 }
 
 func (l listed) long(w io.Writer) error {
-	kind, replicas, changed := "-", "-", l.Changed
+	kind, replicas := "-", "-"
 	if l.Dir {
 		kind = "d"
 	}
 	if l.Replicas > 0 {
 		replicas = strconv.Itoa(l.Replicas)
 	}
-	if t, err := time.Parse(time.RFC3339Nano, changed); err == nil {
-		changed = t.Format(time.RFC3339)
-	}
-	owner := l.Owner
-	if owner == "" {
-		owner = "-"
-	}
+	owner, changed := cmp.Or(l.Owner, "-"), l.Changed.Format(time.RFC3339)
 	if _, err := fmt.Fprintf(w, "%s %4s %-10s %14d  %s  %s\n", kind, replicas, owner, l.Size, changed, l.printable()); err != nil {
 		return err
 	}
