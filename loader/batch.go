@@ -13,7 +13,7 @@ import (
 type Batch struct {
 	// Step counts through all epochs from 0; Epoch is the one it belongs to.
 	Step, Epoch int64
-	// Fields in the order of the manifest.
+	// Fields in the order of the manifest, or of TokenOptions.
 	Fields []FieldData
 	// Samples are those delivered, in order: a bad one's place holds its substitute.
 	Samples []sampler.SampleRef
@@ -45,7 +45,7 @@ func (b *Batch) Release() {
 // FieldData is one field of all samples of a Batch.
 type FieldData struct {
 	Name string
-	// Dtype is a NumPy name: "uint8", "float32", "float16", "bfloat16", "int64", "float64", "bool",
+	// Dtype is a NumPy name: "uint8", "float32", "float16", "bfloat16", "int32", "int64", "float64", "bool",
 	// or "str" for text, which lies in Strings.
 	Dtype string
 	// Shape is the logical shape, the batch first: [N, C, H, W] for images, [N] for scalars.

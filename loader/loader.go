@@ -39,6 +39,7 @@ type Loader struct {
 	sampler *sampler.Sampler
 	spec    sampler.Spec // of sampler, which copies it at every call
 	data    *union
+	tokens  *tokenMode // nil for datasets whose fields are delivered as they are
 	media   []*mediaField
 	fields  []field
 	anchors []anchor // by source
@@ -115,7 +116,12 @@ func open(ctx context.Context, o Options) (_ *Loader, err error) {
 	if l.data, err = openUnion(ctx, o.sources(), o.CacheDir); err != nil {
 		return nil, err
 	}
-	if err = l.choose(); err != nil {
+	if o.Tokens != nil {
+		err = l.openTokens(ctx)
+	} else {
+		err = l.choose()
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err = l.order(); err != nil {
@@ -130,10 +136,14 @@ func open(ctx context.Context, o Options) (_ *Loader, err error) {
 
 // order makes the sampler and takes up the state to resume from.
 func (l *Loader) order() (err error) {
-	l.sampler, err = sampler.New(sampler.Spec{
+	spec := sampler.Spec{
 		Version: sampler.SpecVersion, Seed: l.o.Seed, GlobalBatch: l.o.GlobalBatch, Shuffle: l.o.Shuffle, Last: l.o.Last,
 		Sources: l.data.sources(),
-	})
+	}
+	if l.tokens != nil {
+		l.tokens.specify(&spec, *l.o.Tokens)
+	}
+	l.sampler, err = sampler.New(spec)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
@@ -144,7 +154,7 @@ func (l *Loader) order() (err error) {
 	if l.o.Resume == nil {
 		return nil
 	}
-	if err := l.o.Resume.Check(l.sampler, l.data.Identity()); err != nil {
+	if err := l.o.Resume.Check(l.sampler, l.identity()); err != nil {
 		return err
 	}
 	l.pos.Store(l.o.Resume.Step)
@@ -212,7 +222,7 @@ func (l *Loader) Classes() []string { return slices.Clone(l.data.members[0].mani
 
 // State returns where the run stands: after the last batch that Next returned.
 func (l *Loader) State() sampler.State {
-	return l.sampler.State(l.data.Identity(), l.position(), sampler.Policy{OnBad: l.o.OnBad})
+	return l.sampler.State(l.identity(), l.position(), sampler.Policy{OnBad: l.o.OnBad})
 }
 
 // Load moves the run to a state of the same order and dataset, of any world size; else the error wraps
@@ -224,7 +234,7 @@ func (l *Loader) Load(st sampler.State) error {
 		return fmt.Errorf("loader.Load: %w", err)
 	}
 	defer l.leave()
-	if err := st.Check(l.sampler, l.data.Identity()); err != nil {
+	if err := st.Check(l.sampler, l.identity()); err != nil {
 		return fmt.Errorf("loader.Load: %w", err)
 	}
 	l.atEnd, l.left, l.waiting = false, false, false
@@ -306,6 +316,9 @@ func (l *Loader) release() error {
 		errs = append(errs, l.runner.Close())
 	} else if l.o.Runner != nil {
 		errs = append(errs, l.o.Runner.Close())
+	}
+	if l.tokens != nil {
+		errs = append(errs, l.tokens.close())
 	}
 	if l.data != nil {
 		errs = append(errs, l.data.close())

@@ -167,7 +167,11 @@ func (l *Loader) fill() {
 		r.tasks.start(func(ctx context.Context) error {
 			defer close(s.ready)
 			err := safely(ctx, func(ctx context.Context) (err error) {
-				s.batch, err = l.buildStep(ctx, step, s.clock)
+				if l.tokens != nil {
+					s.batch, err = l.buildTokens(ctx, step, s.clock)
+				} else {
+					s.batch, err = l.buildStep(ctx, step, s.clock)
+				}
 				return err
 			})
 			s.err = err

@@ -74,6 +74,8 @@ type Options struct {
 	// Plans gives the plan of every media field that is delivered, by field name. A single plan under
 	// the empty name is for the one media field there is.
 	Plans map[string]*transform.Plan
+	// Tokens, when not nil, has batches of tokens delivered.
+	Tokens *TokenOptions
 	// Fields are the names of the fields to deliver, in any order. Empty: all.
 	Fields []string
 	// Layout of images in a batch: ChannelsLast (default) or Contiguous.
@@ -193,6 +195,7 @@ func (o Options) Validate() error {
 	bad(o.Workers < 1 || o.Workers > maxWorkers, "workers: %d: must be 1 to %d", o.Workers, maxWorkers)
 	bad(o.FetchDeadline < 0, "fetch_deadline: %v: must not be negative", o.FetchDeadline)
 	bad(o.CanaryEvery < 0, "canary_every: %d: must not be negative", o.CanaryEvery)
+	errs = append(errs, o.validateTokens()...)
 	return errors.Join(append(errs, o.validateAgents()...)...)
 }
 

@@ -48,6 +48,7 @@ type options struct {
 	Job           string                     `json:"job"`
 	Run           string                     `json:"run"`
 	FetchDeadline float64                    `json:"fetch_deadline"` // seconds
+	Tokens        *tokenOptions              `json:"tokens"`
 	RecordPath    string                     `json:"record"`
 	StatsPath     string                     `json:"stats"`
 	Node          string                     `json:"node"`
@@ -134,9 +135,11 @@ func (o options) openIn(ctx context.Context, place *address.Place, plans map[str
 	if err != nil {
 		return nil, err
 	}
-	program, err := worker.Find(o.WorkerPath)
-	if err != nil {
-		return nil, &workerError{err}
+	program := ""
+	if o.Tokens == nil { // of tokens there is nothing to transform
+		if program, err = worker.Find(o.WorkerPath); err != nil {
+			return nil, &workerError{err}
+		}
 	}
 	var secured *tls.Config
 	if len(o.Agents) > 0 && o.CA+o.ClientCert+o.ClientKey != "" {
@@ -151,8 +154,8 @@ func (o options) openIn(ctx context.Context, place *address.Place, plans map[str
 		Plans: plans, Fields: o.Fields, Layout: o.Layout, OnBad: o.OnBad,
 		Prefetch: o.Prefetch, Workers: o.Workers, WorkerPath: program,
 		Agents: o.Agents, Registry: o.Registry, Token: o.Token, TLS: secured, Job: o.Job, Run: o.Run,
-		FetchDeadline: deadline,
-		RecordPath:    o.RecordPath, StatsPath: o.StatsPath, Log: log,
+		FetchDeadline: deadline, Tokens: o.Tokens.loader(),
+		RecordPath: o.RecordPath, StatsPath: o.StatsPath, Log: log,
 	}
 	if err := lo.Validate(); err != nil {
 		return nil, &optionError{err}

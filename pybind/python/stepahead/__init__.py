@@ -26,6 +26,7 @@ from stepahead._errors import (
     WorkerError,
 )
 from stepahead._loader import Batch, DataLoader
+from stepahead._tokens import Tokens
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "PlanError",
     "StepaheadError",
     "StoreError",
+    "Tokens",
     "WorkerError",
     "transforms",
 ]

@@ -48,7 +48,7 @@ class TorchViews:
         self.torch = torch
         self.dtypes = {
             name: getattr(torch, name)
-            for name in ("uint8", "int64", "float16", "bfloat16", "float32", "float64", "bool")
+            for name in ("uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool")
         }
 
     def view(self, field: dict[str, Any], lease: Lease) -> Any:

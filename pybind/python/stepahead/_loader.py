@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from stepahead import _arguments, _binding
+from stepahead import _arguments, _binding, _tokens
 from stepahead._arrays import Lease, views
 from stepahead._distributed import job_and_run, rank_and_world
 from stepahead._errors import ClosedError, DatasetError, OptionError
@@ -39,7 +39,7 @@ class Batch(dict[str, Any]):
 
     Images are uint8 [N, 3, H, W] over channels-last memory unless the plan casts them; scalars are [N]
     int64, float64 or bool. The memory belongs to the tensors: it is given back when the last of
-    them, and every view of them, is gone.
+    them, and every view of them, is gone. What a batch of tokens holds: `Tokens`.
     """
 
     step: int
@@ -94,6 +94,8 @@ class DataLoader:
         job, run: names of this job and of this start of it, equal on all ranks. With a token the job
             is the token's, and another one is an error. Default: the scheduler's variable or random;
             agreed through torch.distributed.
+        tokens: `stepahead.Tokens(sequence_length)` for batches of tokens, of a dataset of token sequences. Agents
+            prepare media only: such batches are read from the store.
         fields: the fields to deliver. Default: all.
         on_bad: "substitute" replaces a sample whose content is bad by one that every rank and every
             restart replaces it by; "raise" stops with BadSampleError. A picture that is too small for the
@@ -149,6 +151,7 @@ class DataLoader:
         client_key: str | os.PathLike[str] | None = None,
         job: str | None = None,
         run: str | None = None,
+        tokens: _tokens.Tokens | None = None,
         fields: Sequence[str] | None = None,
         on_bad: str = "substitute",
         layout: str = "channels_last",
@@ -216,6 +219,7 @@ class DataLoader:
             "log_level": _arguments.text("log_level", log_level),
             "environment": {name: os.environ.get(name, "") for name in _ENVIRONMENT},
             **_plans(transform),
+            **_tokens.options(tokens),
         }
         text = _arguments.dumps({k: v for k, v in options.items() if v is not None})
         self._handle = _binding.call("Open", text)

@@ -1,0 +1,293 @@
+package loader
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/sampler/tokens"
+)
+
+// TokenOptions have a Loader deliver batches of tokens, of datasets that hold a field of kind tokens, in
+// place of that field's raw bytes. B is the rank's samples a step and L the sequence length; every batch
+// has these fields, or those of them that Options.Fields names:
+//
+//	tokens        int64   [B, L]  inputs
+//	labels        int64   [B, L]  the token after each input
+//	loss_mask     float32 [B, L]  1 where a label counts, 0 where there is none
+//	position_ids  int64   [B, L]  0, 1, ... from the start of the sample, or of the piece of a pack
+//
+// Windows and chunks have also, only if it is named:
+//
+//	text          int64   [B, L+1]  inputs and last label in one piece of memory
+//
+// and where samples are packs of several sequences (best-fit) also
+//
+//	cu_seqlens    int32   [K+1]   where pieces start in the batch seen as B*L tokens; the last is B*L
+//	document_ids  int64   [B, L]  the number of the piece in its pack, -1 behind the last; only if named
+//
+// What follows the last piece of a pack is token 0 with mask 0, a stretch of its own in cu_seqlens.
+type TokenOptions struct {
+	// SequenceLength is L, 1 to tokens.MaxSequenceLength.
+	SequenceLength int64
+	// Packing is tokens.Windows (default), tokens.Chunk or tokens.BestFit.
+	Packing string
+	// VocabSize, if not 0, is the number of token ids: an id from there on stops the run with a
+	// *BadSampleError of kind KindToken, as negative ids always do.
+	VocabSize int64
+}
+
+// KindToken is the kind of a sample that holds an id which is no token.
+const KindToken = "token"
+
+// The fields of token batches, in the order in which they are delivered.
+const (
+	fieldTokens = iota
+	fieldLabels
+	fieldLossMask
+	fieldPositions
+	fieldCuSeqlens
+	fieldDocuments
+	fieldText
+	tokenFieldKinds
+)
+
+// tokenField is what a field of a token batch is called and holds.
+type tokenField struct {
+	name, dtype string
+	size        int64 // bytes of an element
+}
+
+var tokenFields = [tokenFieldKinds]tokenField{
+	fieldTokens:    {"tokens", dtypeInt64, 8},
+	fieldLabels:    {"labels", dtypeInt64, 8},
+	fieldLossMask:  {"loss_mask", dtypeFloat32, 4},
+	fieldPositions: {"position_ids", dtypeInt64, 8},
+	fieldCuSeqlens: {"cu_seqlens", dtypeInt32, 4},
+	fieldDocuments: {"document_ids", dtypeInt64, 8},
+	fieldText:      {"text", dtypeInt64, 8},
+}
+
+// The dtypes that only token batches have.
+const (
+	dtypeInt32   = "int32"
+	dtypeFloat32 = "float32"
+)
+
+func (o TokenOptions) order(seed uint64, source string, shuffle bool) tokens.Options {
+	return tokens.Options{SequenceLength: o.SequenceLength, Packing: o.Packing, Shuffle: shuffle, Seed: seed, Source: source}
+}
+
+func (o TokenOptions) packed() bool { return o.Packing == tokens.BestFit }
+
+// validate returns everything that is wrong with the token options of a Loader, or nil.
+func (o Options) validateTokens() []error {
+	if o.Tokens == nil {
+		return nil
+	}
+	var errs []error
+	if err := o.Tokens.order(0, "", false).Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("tokens: %w", err))
+	}
+	if o.Tokens.VocabSize < 0 {
+		errs = append(errs, fmt.Errorf("tokens: vocab_size: %d: must not be negative; 0 does not check", o.Tokens.VocabSize))
+	}
+	if len(o.Plans) > 0 {
+		errs = append(errs, errors.New("transform: batches of tokens have no media field: leave the plan out"))
+	}
+	return errs
+}
+
+// A tokenOrder gives the pieces of samples; *tokens.Order is one.
+type tokenOrder interface {
+	Samples() int64
+	Pieces(epoch uint64, sample int64, dst []sampler.Piece) []sampler.Piece
+}
+
+// tokenMode is what a Loader of tokens has beside others.
+type tokenMode struct {
+	length  int64
+	packed  bool
+	limit   uint64         // ids are below it
+	fields  []int          // of tokenFields, those that are delivered
+	sources []*tokenSource // by source of the order
+	// One row each of a sample without pieces: copying is the fastest way to fill.
+	ones, counting []byte
+}
+
+// openTokens opens the indexes of all token files and plans the samples. It reads no token.
+func (l *Loader) openTokens(ctx context.Context) (err error) {
+	o := l.o.Tokens
+	m := &tokenMode{length: o.SequenceLength, packed: o.packed(), limit: math.MaxInt64 + 1}
+	l.tokens = m // released with the Loader, also if it fails half-way
+	if o.VocabSize > 0 {
+		m.limit = uint64(o.VocabSize)
+	}
+	if m.fields, err = chooseTokenFields(l.o.Fields, m.packed); err != nil {
+		return err
+	}
+	if each := l.o.GlobalBatch / int64(l.o.World); m.packed && each > math.MaxInt32/m.length {
+		return fmt.Errorf("%d samples a rank of %d tokens: cu_seqlens counts to 2^31 - 1: lower one of them: %w", each, m.length, ErrOptions)
+	}
+	for i, member := range l.data.members {
+		s, err := openTokenSource(ctx, member)
+		if err != nil {
+			return err
+		}
+		m.sources = append(m.sources, s)
+		if err := s.plan(o.order(l.o.Seed, l.data.Members()[i].Name, l.shuffled())); err != nil {
+			return fmt.Errorf("%s: %w: %w", member.dir, ErrOptions, err)
+		}
+	}
+	m.ones, m.counting = constantRows(m.length)
+	if len(l.o.Agents) > 0 {
+		l.o.Log.Info("agents prepare media only: tokens are read from the store")
+	}
+	return nil
+}
+
+// chooseTokenFields returns the fields to deliver: those that are named, else all that need no name.
+func chooseTokenFields(names []string, packed bool) ([]int, error) {
+	have, most := []int{fieldTokens, fieldLabels, fieldLossMask, fieldPositions, fieldText}, 4
+	if packed {
+		have, most = []int{fieldTokens, fieldLabels, fieldLossMask, fieldPositions, fieldCuSeqlens, fieldDocuments}, 5
+	}
+	if len(names) == 0 {
+		return have[:most], nil
+	}
+	var all []string
+	var fields []int
+	for _, f := range have {
+		all = append(all, tokenFields[f].name)
+		if slices.Contains(names, tokenFields[f].name) {
+			fields = append(fields, f)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return nil, fmt.Errorf("fields: %q: these batches of tokens have %v: %w", name, all, ErrOptions)
+		}
+	}
+	return fields, nil
+}
+
+// number is the sample's among those of all sources, for records.
+func (m *tokenMode) number(ref sampler.SampleRef) uint64 {
+	n := ref.Sample
+	for _, s := range m.sources[:ref.Source] {
+		n += uint64(s.order.Samples())
+	}
+	return n
+}
+
+func (m *tokenMode) close() error {
+	var errs []error
+	for _, s := range m.sources {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}
+
+// A tokenSource is one dataset of tokens.
+type tokenSource struct {
+	data  *dataset
+	dtype string
+	size  int64 // bytes of a token in the files
+	bins  []tokenBin
+	order tokenOrder
+	// lengths are those of all sequences; empty where the order takes bins for sequences.
+	lengths sequenceLengths
+}
+
+// tokenBin is one pair of .bin and .idx.
+type tokenBin struct {
+	index *binfmt.TokenIndex
+	free  func() error
+	// firstToken and firstSequence count what lies in the bins before.
+	firstToken, firstSequence int64
+}
+
+// openTokenSource maps the indexes of a dataset and checks every one whole: after that each file is one
+// stream without gaps.
+func openTokenSource(ctx context.Context, data *dataset) (_ *tokenSource, err error) {
+	field, ok := data.manifest.Field(binfmt.TokensField)
+	if !ok || field.Kind != binfmt.Tokens {
+		return nil, fmt.Errorf("%s: tokens: the dataset has %v, no tokens: index Megatron files with `stepahead index`: %w", data.dir, fieldNames(data.manifest), ErrOptions)
+	}
+	s := &tokenSource{data: data, dtype: field.Dtype, size: binfmt.TokenSize(field.Dtype)}
+	if strings.HasPrefix(s.dtype, "float") {
+		return nil, fmt.Errorf("%s: tokens: the files hold %s: token ids are whole numbers: %w", data.dir, s.dtype, ErrOptions)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	var token, sequence int64
+	for bin := range data.manifest.Bins {
+		index, free, err := data.index.Tokens(ctx, bin)
+		if err != nil {
+			return nil, err
+		}
+		s.bins = append(s.bins, tokenBin{index, free, token, sequence})
+		if err := index.Check(ctx); err != nil {
+			return nil, err
+		}
+		if index.HasModes() {
+			return nil, fmt.Errorf("%s: tokens: bin %s holds images between its tokens: %w", data.dir, data.manifest.Bins[bin].Name, ErrOptions)
+		}
+		token, sequence = token+index.Tokens(), sequence+index.Sequences()
+	}
+	return s, nil
+}
+
+// plan makes the order of the source's samples.
+func (s *tokenSource) plan(o tokens.Options) (err error) {
+	var lengths sampler.Lengths = binLengths(s.bins)
+	if o.Packing == tokens.Chunk || o.Packing == tokens.BestFit {
+		if s.lengths, err = s.sequenceLengths(); err != nil {
+			return err
+		}
+		lengths = s.lengths
+	}
+	s.order, err = tokens.New(lengths, o)
+	return err
+}
+
+func (s *tokenSource) close() error {
+	var errs []error
+	for _, b := range s.bins {
+		errs = append(errs, b.free())
+	}
+	return errors.Join(errs...)
+}
+
+// specify has the order be one of samples of tokens. Chunks come in their order: the sequences they are cut from are
+// shuffled.
+func (m *tokenMode) specify(spec *sampler.Spec, o TokenOptions) {
+	for i := range spec.Sources {
+		spec.Sources[i].Samples = uint64(m.sources[i].order.Samples())
+	}
+	if o.Packing == tokens.Chunk {
+		spec.Shuffle = sampler.ShuffleNone
+	}
+}
+
+// identity is what a state belongs to: the dataset, and how it becomes samples.
+func (l *Loader) identity() [32]byte {
+	id := l.data.Identity()
+	if l.tokens == nil {
+		return id
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "stepahead tokens 1\n%x\n%s %d %t", id, l.o.Tokens.Packing, l.o.Tokens.SequenceLength, l.shuffled())
+	return [32]byte(h.Sum(nil))
+}
+
+func (l *Loader) shuffled() bool { return l.o.Shuffle != sampler.ShuffleNone }
