@@ -154,7 +154,7 @@ func (l *Loader) order() (err error) {
 	if l.o.Resume == nil {
 		return nil
 	}
-	if err := l.o.Resume.Check(l.sampler, l.identity()); err != nil {
+	if err := l.o.Resume.Check(l.sampler, l.data.Identity()); err != nil {
 		return err
 	}
 	l.pos.Store(l.o.Resume.Step)
@@ -222,7 +222,7 @@ func (l *Loader) Classes() []string { return slices.Clone(l.data.members[0].mani
 
 // State returns where the run stands: after the last batch that Next returned.
 func (l *Loader) State() sampler.State {
-	return l.sampler.State(l.identity(), l.position(), sampler.Policy{OnBad: l.o.OnBad})
+	return l.sampler.State(l.data.Identity(), l.position(), sampler.Policy{OnBad: l.o.OnBad})
 }
 
 // Load moves the run to a state of the same order and dataset, of any world size; else the error wraps
@@ -234,7 +234,7 @@ func (l *Loader) Load(st sampler.State) error {
 		return fmt.Errorf("loader.Load: %w", err)
 	}
 	defer l.leave()
-	if err := st.Check(l.sampler, l.identity()); err != nil {
+	if err := st.Check(l.sampler, l.data.Identity()); err != nil {
 		return fmt.Errorf("loader.Load: %w", err)
 	}
 	l.atEnd, l.left, l.waiting = false, false, false

@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -268,26 +267,12 @@ func (s *tokenSource) close() error {
 	return errors.Join(errs...)
 }
 
-// specify has the order be one of samples of tokens. Chunks come in their order: the sequences they are cut from are
-// shuffled.
+// specify has the order be one of samples of tokens.
 func (m *tokenMode) specify(spec *sampler.Spec, o TokenOptions) {
+	spec.Tokens = &sampler.TokenSpec{Packing: o.Packing, SequenceLength: o.SequenceLength}
 	for i := range spec.Sources {
 		spec.Sources[i].Samples = uint64(m.sources[i].order.Samples())
 	}
-	if o.Packing == tokens.Chunk {
-		spec.Shuffle = sampler.ShuffleNone
-	}
-}
-
-// identity is what a state belongs to: the dataset, and how it becomes samples.
-func (l *Loader) identity() [32]byte {
-	id := l.data.Identity()
-	if l.tokens == nil {
-		return id
-	}
-	h := sha256.New()
-	fmt.Fprintf(h, "stepahead tokens 1\n%x\n%s %d %t", id, l.o.Tokens.Packing, l.o.Tokens.SequenceLength, l.shuffled())
-	return [32]byte(h.Sum(nil))
 }
 
 func (l *Loader) shuffled() bool { return l.o.Shuffle != sampler.ShuffleNone }

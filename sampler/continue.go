@@ -38,7 +38,7 @@ func (s *Spec) continues(before *Spec, step int64) bool {
 		return false
 	}
 	same := s.Seed == before.Seed && s.Shuffle == before.Shuffle && s.Chunk == before.Chunk && s.Window == before.Window &&
-		s.Temperature == before.Temperature && epochSteps(s) == epochSteps(before)
+		s.Temperature == before.Temperature && s.Tokens.text() == before.Tokens.text() && epochSteps(s) == epochSteps(before)
 	if !same {
 		return false
 	}

@@ -26,6 +26,7 @@ func diffSpecs(there, here Spec) []string {
 	d.compare("temperature", orOne(there.Temperature), orOne(here.Temperature))
 	d.compare("epoch steps", there.EpochSteps, here.EpochSteps)
 	d.compare("tokens a sample", there.SampleTokens, here.SampleTokens)
+	d.compare("tokens", there.Tokens.text(), here.Tokens.text())
 	d.compare("number of sources", len(there.Sources), len(here.Sources))
 	for i := range min(len(there.Sources), len(here.Sources)) {
 		d.sources(i, there.Sources[i], here.Sources[i], len(here.Sources) == 1)

@@ -25,6 +25,7 @@ func parseSpec(data []byte) (Spec, error) {
 	}
 	var s Spec
 	var sources, changes []json.RawMessage
+	var tokens json.RawMessage
 	members := []member{
 		{"spec", &s.Version, required},
 		{"seed", &s.Seed, required},
@@ -38,6 +39,7 @@ func parseSpec(data []byte) (Spec, error) {
 		{"epoch_steps", &s.EpochSteps, optional},
 		{"sample_tokens", &s.SampleTokens, optional},
 		{"changes", &changes, optional},
+		{"tokens", &tokens, optional},
 	}
 	if err := parseObject(data, members); err != nil {
 		if newer := checkVersion(peekVersion(data)); newer != nil {
@@ -49,6 +51,9 @@ func parseSpec(data []byte) (Spec, error) {
 		return Spec{}, err
 	}
 	if err := s.parseChanges(changes); err != nil {
+		return Spec{}, err
+	}
+	if err := s.parseTokens(tokens); err != nil {
 		return Spec{}, err
 	}
 	s = s.withDefaults()
@@ -143,7 +148,7 @@ func (s Spec) Canonical() []byte {
 	}
 	form := canonicalSpec{
 		Chunk: s.Chunk, EpochSteps: s.EpochSteps, GlobalBatch: s.GlobalBatch, Last: s.Last, SampleTokens: s.SampleTokens,
-		Seed: s.Seed, Shuffle: s.Shuffle, Version: s.Version, Temperature: s.Temperature, Window: s.Window,
+		Seed: s.Seed, Shuffle: s.Shuffle, Version: s.Version, Temperature: s.Temperature, Tokens: s.Tokens, Window: s.Window,
 	}
 	for _, c := range s.Changes {
 		form.Changes = append(form.Changes, canonicalChange{c.GlobalBatch, c.Step, c.Tokens, c.Weights})
@@ -188,6 +193,7 @@ type (
 		Sources      []canonicalSource `json:"sources"`
 		Version      int               `json:"spec"`
 		Temperature  float64           `json:"temperature,omitempty"`
+		Tokens       *TokenSpec        `json:"tokens,omitempty"`
 		Window       uint64            `json:"window,omitempty"`
 	}
 	canonicalSource struct {

@@ -9,10 +9,13 @@ type source struct {
 }
 
 func newSources(s *Spec) []source {
-	out := make([]source, len(s.Sources))
+	out, shuffle := make([]source, len(s.Sources)), s.Shuffle
+	if s.Tokens.inOrder() {
+		shuffle = ShuffleNone
+	}
 	for i, src := range s.Sources {
 		chunk := min(s.Chunk, src.Samples)
-		out[i] = source{samples: src.Samples, shuffle: s.Shuffle, chunk: chunk, window: s.Window, key: newSourceKey(s.Seed, src.Name)}
+		out[i] = source{samples: src.Samples, shuffle: shuffle, chunk: chunk, window: s.Window, key: newSourceKey(s.Seed, src.Name)}
 	}
 	return out
 }

@@ -103,6 +103,8 @@ type Spec struct {
 	SampleTokens int64
 	// Changes are in the order of their steps; at most 4,096.
 	Changes []Change
+	// Tokens, if not nil, says that samples are made of sequences of tokens, and how.
+	Tokens *TokenSpec
 }
 
 // isStream tells whether s needs what plain specs cannot do.
@@ -124,7 +126,7 @@ func (s *Spec) isWeighted() bool {
 func (s *Spec) needs2() bool {
 	plain := len(s.Sources) == 1 && s.Sources[0] == Source{Name: s.Sources[0].Name, Samples: s.Sources[0].Samples}
 	return !plain || s.isStream() || s.Shuffle == ShuffleBlock || s.Chunk != 0 || s.Window != 0 ||
-		s.Temperature != 0 || s.EpochSteps != 0 || s.SampleTokens != 0
+		s.Temperature != 0 || s.EpochSteps != 0 || s.SampleTokens != 0 || s.Tokens != nil
 }
 
 // withDefaults returns a copy in which what may be left out has one form.
@@ -142,6 +144,9 @@ func (s Spec) withDefaults() Spec {
 	if s.Shuffle == ShuffleBlock {
 		s.Chunk = orDefault(s.Chunk, defaultChunk)
 		s.Window = orDefault(s.Window, defaultWindow)
+	}
+	if s.Tokens != nil && s.Tokens.Packing == "" {
+		s.Tokens.Packing = PackWindows
 	}
 	if s.Temperature == 1 {
 		s.Temperature = 0
@@ -174,6 +179,10 @@ func orDefault(v, otherwise uint64) uint64 {
 func (s Spec) clone() Spec {
 	s.Sources = slices.Clone(s.Sources)
 	s.Changes = slices.Clone(s.Changes)
+	if s.Tokens != nil {
+		t := *s.Tokens
+		s.Tokens = &t
+	}
 	for i := range s.Changes {
 		s.Changes[i].Weights = maps.Clone(s.Changes[i].Weights)
 	}

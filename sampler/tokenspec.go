@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -24,22 +25,39 @@ type TokenSpec struct {
 	SequenceLength int64 `json:"sequence_length"`
 }
 
-// ParseTokenSpec reads the JSON form, as strictly as ParseSpec; "packing" may be left out.
-func ParseTokenSpec(data []byte) (TokenSpec, error) {
-	t := TokenSpec{Packing: PackWindows}
-	err := parseObject(data, []member{{"packing", &t.Packing, optional}, {"sequence_length", &t.SequenceLength, required}})
-	return t, err
+// parseTokens reads the member "tokens", if there is one.
+func (s *Spec) parseTokens(data json.RawMessage) error {
+	if data == nil {
+		return nil
+	}
+	s.Tokens = &TokenSpec{}
+	err := parseObject(data, []member{{"packing", &s.Tokens.Packing, optional}, {"sequence_length", &s.Tokens.SequenceLength, required}})
+	if err != nil {
+		return fmt.Errorf("tokens: %w", err)
+	}
+	return nil
 }
 
-// Validate returns everything that is wrong, or nil.
-func (t TokenSpec) Validate() error {
+// validate returns everything that is wrong with a spec of a Spec with defaults, or nil.
+func (t *TokenSpec) validate() error {
+	if t == nil {
+		return nil
+	}
 	var errs []error
 	if t.SequenceLength < 1 || t.SequenceLength > maxSequenceLength {
-		errs = append(errs, fmt.Errorf("sequence_length: %d: must be 1 to %d", t.SequenceLength, maxSequenceLength))
+		errs = append(errs, fmt.Errorf("tokens.sequence_length: %d: must be 1 to %d", t.SequenceLength, maxSequenceLength))
 	}
-	return errors.Join(append(errs, checkValue("packing", t.Packing, []string{PackWindows, PackChunk, PackBestFit}))...)
+	return errors.Join(append(errs, checkValue("tokens.packing", t.Packing, []string{PackWindows, PackChunk, PackBestFit}))...)
 }
 
-// InOrder tells whether samples are taken in their order whatever Spec.Shuffle says: chunks are cut from
+// inOrder tells whether samples are taken in their order whatever Spec.Shuffle says: chunks are cut from
 // sequences that are shuffled already.
-func (t TokenSpec) InOrder() bool { return t.Packing == PackChunk }
+func (t *TokenSpec) inOrder() bool { return t != nil && t.Packing == PackChunk }
+
+// text says for people what the samples are.
+func (t *TokenSpec) text() string {
+	if t == nil {
+		return "none"
+	}
+	return fmt.Sprintf("sequence length %d, packing %s", t.SequenceLength, t.Packing)
+}

@@ -44,7 +44,7 @@ func (s Spec) Validate() error {
 		return err
 	}
 	if s.Version == plainVersion && s.needs2() {
-		return fmt.Errorf("spec: version %d: %w: mixtures, block shuffle, weights, limits and changes need version %d: write \"spec\": %[3]d", s.Version, ErrUnsupported, SpecVersion)
+		return fmt.Errorf("spec: version %d: %w: mixtures, block shuffle, weights, limits, changes and tokens need version %d: write \"spec\": %[3]d", s.Version, ErrUnsupported, SpecVersion)
 	}
 	if s.isStream() {
 		_, err = newStream(&s)
@@ -140,6 +140,7 @@ func (s *Spec) checkSamples(source string, samples uint64) error {
 
 func (s *Spec) checkOptions() error {
 	errs := []error{
+		s.Tokens.validate(),
 		checkNumber("temperature", s.Temperature, minTemperature, maxTemperature),
 		checkCount("epoch_steps", s.EpochSteps),
 		checkCount("sample_tokens", s.SampleTokens),

@@ -1,0 +1,55 @@
+package sampler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+const tokenSpec = `{"global_batch":64,"last":"drop","seed":7,"shuffle":"full","sources":[{"name":"","samples":1000}],"spec":2,"tokens":{"packing":"chunk","sequence_length":4096}}`
+
+func TestTokenSpec(t *testing.T) {
+	s := mustParse(t, tokenSpec)
+	if got := string(s.Spec().Canonical()); got != tokenSpec {
+		t.Errorf("canonical form %s, want %s", got, tokenSpec)
+	}
+	if got := ids(s.Step(1, nil)); got[0] != 64 || !slices.IsSorted(got) {
+		t.Errorf("chunks are not in their order: %v", got)
+	}
+	windows := mustParse(t, strings.Replace(tokenSpec, `"packing":"chunk",`, ``, 1))
+	if got := ids(windows.Step(1, nil)); slices.IsSorted(got) {
+		t.Errorf("windows are not shuffled: %v", got)
+	}
+	if got := string(windows.Spec().Canonical()); got != strings.Replace(tokenSpec, "chunk", "windows", 1) {
+		t.Errorf("canonical form %s: windows are the default", got)
+	}
+	state := s.State([32]byte{}, 3, Policy{})
+	for text, want := range map[string]string{
+		strings.Replace(tokenSpec, "4096", "2048", 1):     "sequence length 4096, packing chunk in the state, sequence length 2048",
+		strings.Replace(tokenSpec, "chunk", "windows", 1): "packing windows here",
+		strings.Replace(strings.Replace(tokenSpec, `,"tokens":{"packing":"chunk","sequence_length":4096}`, "", 1), "2,", "1,", 1): "none here",
+	} {
+		if err := state.Check(mustParse(t, text), [32]byte{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("loaded by %s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestTokenSpecRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"no length":      {`,"sequence_length":4096`, ``, "tokens: sequence_length: missing"},
+		"length of 0":    {`4096`, `0`, "tokens.sequence_length: 0: must be 1 to"},
+		"too long":       {`4096`, `16777217`, "tokens.sequence_length: 16777217"},
+		"packing":        {`"chunk"`, `"first-fit"`, `tokens.packing: "first-fit"`},
+		"unknown key":    {`"packing"`, `"pack"`, `tokens: unknown key "pack"`},
+		"null":           {`{"packing":"chunk","sequence_length":4096}`, `null`, "tokens: null"},
+		"old version":    {`"spec":2`, `"spec":1`, "need version 2"},
+		"not an object":  {`{"packing":"chunk","sequence_length":4096}`, `[]`, "tokens: not a JSON object"},
+		"negative":       {`4096`, `-1`, "tokens.sequence_length: -1"},
+		"key given once": {`"sequence_length":4096`, `"sequence_length":4096,"sequence_length":4096`, "given twice"},
+	} {
+		if _, err := ParseSpec([]byte(strings.Replace(tokenSpec, c.old, c.new, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
