@@ -83,8 +83,8 @@ bench-hdfs: setup hdfs-jars ## reading from HDFS beside other clients, on a real
 	@internal/setup/peers.sh hdfs
 	$(PY) benchmarks/run.py hdfs
 
-demo: build wheel ## train on real photographs with agents off, on, killed, and resumed (about 5 minutes)
-	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)")
+demo: build wheel ## train on real photographs with agents off, on, killed, and resumed (about 5 minutes); FORMAT=tar: from WebDataset shards
+	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)") $(if $(FORMAT),--format $(FORMAT))
 
 demo-hdfs: build wheel hdfs-jars ## the same on a real HDFS; a DataNode is killed with its agent (about 6 minutes)
 	@go build -o build/minihdfs ./internal/hdfstest/minihdfs

@@ -48,34 +48,55 @@ func Expand(ctx context.Context, st store.Store, pattern string) ([]string, erro
 
 // glob matches part by part, so that only folders on the way are listed.
 func glob(ctx context.Context, st store.Store, pattern string) ([]string, error) {
-	found := []string{"/"}
-	for _, part := range parts(pattern) {
+	found, chosen := []string{"/"}, false
+	all := parts(pattern)
+	for n, part := range all {
 		var next []string
 		for _, dir := range found {
-			if !strings.ContainsAny(part, "*?[") {
-				next = append(next, path.Join(dir, part))
-				continue
-			}
-			infos, err := st.List(ctx, dir)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
+			names, err := step(ctx, st, dir, part, n == len(all)-1, chosen)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w", pattern, err)
 			}
-			for _, i := range infos {
-				ok, err := path.Match(part, path.Base(i.Name))
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", pattern, err)
-				}
-				if ok && !(strings.HasPrefix(path.Base(i.Name), ".") && !strings.HasPrefix(part, ".")) {
-					next = append(next, i.Name)
-				}
-			}
+			next = append(next, names...)
 		}
-		found = next
+		found, chosen = next, chosen || strings.ContainsAny(part, "*?[")
 	}
 	return found, nil
+}
+
+// step returns what one part of a pattern means in a folder. check says that a plain name need not be there.
+func step(ctx context.Context, st store.Store, dir, part string, last, check bool) ([]string, error) {
+	if !strings.ContainsAny(part, "*?[") {
+		name := path.Join(dir, part)
+		if !check {
+			return []string{name}, nil
+		}
+		if _, err := st.Stat(ctx, name); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+		return []string{name}, nil
+	}
+	infos, err := st.List(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, i := range infos {
+		base := path.Base(i.Name)
+		ok, err := path.Match(part, base)
+		if err != nil {
+			return nil, err
+		}
+		if ok && (i.Dir || last) && (part[0] == '.' || base[0] != '.') {
+			names = append(names, i.Name)
+		}
+	}
+	return names, nil
 }
 
 // Braces expands {a,b} and {1..9}, nested and several of them, as braceexpand does, which WebDataset uses. Braces

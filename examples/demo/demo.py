@@ -1,6 +1,7 @@
 """Train on photographs with agents off, on, one killed, and resumed with more ranks; prove that the bytes are the same.
 
-`make demo` runs this; `make demo-hdfs` does the same on a real HDFS, where a DataNode is killed with its agent.
+`make demo` runs this; `make demo-hdfs` does the same on a real HDFS, where a DataNode is killed with its agent. `make
+demo FORMAT=tar` trains on the same photographs as shards of a WebDataset, indexed in place, and once on the packed ones.
 DATA=folder takes your own photographs, class folders as labels.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 
 import photos
 import report
+import shards
 from processes import ROOT, Agents, Training, stepahead
 from report import Run
 from storage import BLOCK, REPLICAS, Folder, Hdfs, wait_for_agents
@@ -31,8 +33,9 @@ RECOVERED = range(STEPS - 25, STEPS)
 class Demo:
     """The folder of one demo and what is needed to train in it."""
 
-    def __init__(self, folder: pathlib.Path, data: pathlib.Path | None, storage: Folder | Hdfs) -> None:
+    def __init__(self, folder: pathlib.Path, data: pathlib.Path | None, storage: Folder | Hdfs, tar: bool) -> None:
         self.folder = folder
+        self.tar = tar
         self.storage = storage
         self.key = folder / "agents.key"
         self.data = data
@@ -57,6 +60,9 @@ class Demo:
             f"packed {source} into {self.storage.dataset}, in blocks of {BLOCK >> 20} MiB on {self.storage}, "
             f"{REPLICAS} replicas each"
         )
+        self.packed = self.storage.dataset
+        if self.tar:
+            self.index(source)
         stepahead("token", "keygen", "--key", str(self.key))
         mint = [
             "token",
@@ -76,13 +82,26 @@ class Demo:
         ]
         self.token = stepahead(*mint).strip()
 
+    def index(self, source: pathlib.Path) -> None:
+        """The same photographs in tar files, and a dataset that points into them."""
+        assert isinstance(self.storage, Folder)
+        root = self.storage.root
+        number, classes = shards.write(source, root / "shards")
+        names = self.folder / "classes.txt"
+        names.write_text("".join(f"{c}\n" for c in classes), encoding="utf-8")
+        self.storage.dataset = str(root / "photos-in-tars")
+        pattern = str(root / "shards" / f"{{{0:05d}..{number - 1:05d}}}.tar")
+        said = stepahead("index", pattern, "-o", self.storage.dataset, "--classes", str(names))
+        self.say(f"wrote {number} tar files of them and {said.splitlines()[0]}")
+
     def train(
         self, name: str, ranks: int, *arguments: str, on_step=lambda step: None, agents: bool = False
     ) -> Training:
         fixed = ["--step-seconds", str(STEP_SECONDS), "--workers", "1"]
         if agents:
             fixed += ["--agents", "auto", "--job", "demo"]
-        training = Training(self.folder / name, self.storage.dataset, ranks, *fixed, *arguments)
+        dataset = self.packed if name == "packed" else self.storage.dataset
+        training = Training(self.folder / name, dataset, ranks, *fixed, *arguments)
         training.run({"STEPAHEAD_TOKEN": self.token, **self.storage.environment}, on_step)
         return training
 
@@ -123,6 +142,13 @@ class Demo:
             second = self.train("run4b", 4, *rest, agents=True)
         return Run("4 resumed, 4 ranks", [first, second])
 
+    def run_packed(self) -> list[Run]:
+        """Where the dataset is made of tar files: agents off, on the packed one, which must give the same bytes."""
+        if not self.tar:
+            return []
+        self.say("run 5: agents off, on the packed dataset")
+        return [Run("5 packed", [self.train("packed", 2, "--steps", str(STEPS))])]
+
     def runs(self) -> tuple[Run, list[Run]]:
         self.say("measuring training alone, from batches in memory")
         memory = Run("from memory", [self.train("memory", 2, "--from-memory", "--steps", "60")])
@@ -144,24 +170,28 @@ def main() -> int:
         "--folder", type=pathlib.Path, default=ROOT / "demo", help="where everything is written (default demo/)"
     )
     parser.add_argument("--hdfs", action="store_true", help="on a real HDFS instead of simulated nodes")
+    parser.add_argument("--format", choices=["packed", "tar"], default="packed", help="how the photographs lie there")
     args = parser.parse_args()
+    if args.hdfs and args.format == "tar":
+        parser.error("--format tar writes its shards into a folder: leave --hdfs out")
     shutil.rmtree(args.folder, ignore_errors=True)
     args.folder.mkdir(parents=True)
     storage = Hdfs(args.folder) if args.hdfs else Folder(args.folder)
     try:
-        demo = Demo(args.folder, args.data, storage)
+        demo = Demo(args.folder, args.data, storage, args.format == "tar")
         demo.prepare()
         memory, runs = demo.runs()
+        packed = demo.run_packed()
     finally:
         storage.close()
-    for run in [memory, *runs]:
+    for run in [memory, *runs, *packed]:
         run.read()
-    for run in runs:
+    for run in [*runs, *packed]:
         run.digest = stepahead("digest", *(str(p) for s in run.segments for p in s.records())).split()[0]
-    return conclude(memory, runs, storage, args.folder / "load-time.png")
+    return conclude(memory, runs, packed, storage, args.folder / "load-time.png")
 
 
-def conclude(memory: Run, runs: list[Run], storage: Folder | Hdfs, path: pathlib.Path) -> int:
+def conclude(memory: Run, runs: list[Run], packed: list[Run], storage: Folder | Hdfs, path: pathlib.Path) -> int:
     """Print the table, the digests and the verdict, draw the picture; returns the exit code."""
     print()
     print(f"{len(storage.nodes)} agents; the other load of their nodes is simulated: a steady 25 % of the CPU.")
@@ -172,11 +202,11 @@ def conclude(memory: Run, runs: list[Run], storage: Folder | Hdfs, path: pathlib
         print(report.reads_table(runs))
     share = report.loading_cpu(runs[1], memory) / report.loading_cpu(runs[0], memory)
     print(f"With agents the trainers spend {share:.0%} of the CPU time for loading that they spend without.")
-    for run in runs:
+    for run in [*runs, *packed]:
         print(f"proof digest, run {run.name}: {run.digest}")
     report.picture(runs, memory, path)
     print(f"picture: {path}")
-    same = len({run.digest for run in runs}) == 1
+    same = len({run.digest for run in [*runs, *packed]}) == 1
     print(f"same bytes: {'yes' if same else 'no'}")
     failed = report.verdict(*runs, memory, dead=storage.nodes[1], recovered=RECOVERED)
     for what in failed:

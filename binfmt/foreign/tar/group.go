@@ -78,9 +78,9 @@ func (g *grouper) add(p foreign.Part, v binfmt.Value, hasValue bool) {
 	g.row.Scalars[p.Field] = v
 }
 
-// scalarKind is the kind of values that WebDataset's decoders make of a field, by the last part of its name: "" if
+// ScalarKind is the kind of values that WebDataset's decoders make of a field, by the last part of its name: "" if
 // it is no scalar.
-func scalarKind(ext string) binfmt.Kind {
+func ScalarKind(ext string) binfmt.Kind {
 	switch ext[strings.LastIndexByte(ext, '.')+1:] {
 	case "cls", "cls2", "class", "count", "index", "inx", "id":
 		return binfmt.Int64
@@ -90,8 +90,8 @@ func scalarKind(ext string) binfmt.Kind {
 	return ""
 }
 
-// scalar reads a value. What is none is left to be a media field.
-func scalar(kind binfmt.Kind, data []byte) (binfmt.Value, bool) {
+// Scalar reads a value. What is none is left to be a media field.
+func Scalar(kind binfmt.Kind, data []byte) (binfmt.Value, bool) {
 	if kind == binfmt.Int64 {
 		n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
 		return binfmt.Value{Kind: kind, Int: n}, err == nil

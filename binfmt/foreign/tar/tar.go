@@ -188,7 +188,7 @@ func (s *shard) take(m member) error {
 
 // value reads the value of a member that is a scalar.
 func (s *shard) value(m member, ext string) (binfmt.Value, bool, error) {
-	kind := scalarKind(ext)
+	kind := ScalarKind(ext)
 	if kind == "" || m.size > binfmt.MaxText {
 		return binfmt.Value{}, false, nil
 	}
@@ -196,6 +196,28 @@ func (s *shard) value(m member, ext string) (binfmt.Value, bool, error) {
 	if err != nil {
 		return binfmt.Value{}, false, err
 	}
-	v, ok := scalar(kind, data)
+	v, ok := Scalar(kind, data)
 	return v, ok, nil
+}
+
+// CheckMember makes sure that the block before off is the header of a file of that size, whose name ends as the
+// given one does, with extended headers before it or not.
+func CheckMember(head []byte, name string, size int64) error {
+	h, err := parseHeader(head)
+	if err != nil {
+		return err
+	}
+	end := h.name // cut to 100 bytes where an extended header has the whole name
+	if len(h.name) == 100 || h.pre != "" {
+		end = path.Base(h.name)
+	}
+	switch {
+	case !isFile(h.typ):
+		return fmt.Errorf("a member of type %q, want a file", h.typ)
+	case h.size != size && h.size != 0: // 0: where an extended header has it
+		return fmt.Errorf("a member of %d bytes, want %d", h.size, size)
+	case !strings.HasSuffix(name, end) && !strings.HasPrefix(path.Base(name), path.Base(end)):
+		return fmt.Errorf("the member %q, want %q", h.name, name)
+	}
+	return nil
 }

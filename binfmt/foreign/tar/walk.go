@@ -70,7 +70,7 @@ func (w *walker) member() (m member, typ byte, err error) {
 		case typeLong, typeLongTo, typePax, typePaxSun, typeGlobal:
 			r, err := w.extended(h, at)
 			if err != nil {
-				return m, 0, fmt.Errorf("offset %d: %w: %w", at, err, foreign.ErrContainer)
+				return m, 0, err
 			}
 			said = said.over(r)
 		default:
@@ -121,7 +121,7 @@ func (w *walker) end() error {
 			return err
 		}
 		if !allZero(b) {
-			return &silent{w.pos, "the archive ends here, but bytes follow: a second archive, of which no reader sees the members"}
+			return &silent{w.pos, "the archive ends here, but bytes that are not zero follow: a second archive, of which no reader sees the members, or rubbish"}
 		}
 		off += n
 	}
@@ -130,12 +130,15 @@ func (w *walker) end() error {
 
 // extended reads the data of an extended header.
 func (w *walker) extended(h header, at int64) (r records, err error) {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("offset %d: extended header: %w: %w", at, fmt.Errorf(format, args...), foreign.ErrContainer)
+	}
 	if h.size < 0 || h.size > maxExtended {
-		return r, fmt.Errorf("an extended header of %d bytes, more than the limit of %d", h.size, maxExtended)
+		return r, bad("%d bytes, more than the limit of %d", h.size, maxExtended)
 	}
 	padded := roundUp(h.size)
 	if padded > w.f.Size()-w.pos {
-		return r, fmt.Errorf("an extended header of %d bytes, the file ends after %d", h.size, w.f.Size()-w.pos)
+		return r, bad("%d bytes, the file ends after %d", h.size, w.f.Size()-w.pos)
 	}
 	b, _, err := w.At(w.pos, h.size)
 	if err != nil {
@@ -149,12 +152,10 @@ func (w *walker) extended(h header, at int64) (r records, err error) {
 		return records{}, nil
 	}
 	if r, err = parsePax(b); err != nil {
-		return r, fmt.Errorf("extended header: %w", err)
+		return r, bad("%w", err)
 	}
-	if h.typ == typeGlobal {
-		if r.hasPath || r.hasSize || r.sparse {
-			return r, fmt.Errorf("a global header at %d gives every member one path, size or sparse map", at)
-		}
+	if h.typ == typeGlobal && (r.hasPath || r.hasSize || r.sparse) {
+		return r, bad("a global one that gives every member one path, size or sparse map")
 	}
 	return r, nil
 }
