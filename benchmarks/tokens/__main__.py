@@ -39,7 +39,9 @@ def write_index(path: pathlib.Path, lengths: np.ndarray[Any, Any]) -> None:
     with path.open("wb") as f:
         f.write(b"MMIDIDX\x00\x00" + (1).to_bytes(8, "little") + b"\x08")
         f.write(n.to_bytes(8, "little") + (n + 1).to_bytes(8, "little"))
-        f.write(lengths.astype("<i4").tobytes() + pointers.astype("<i8").tobytes() + np.arange(n + 1, dtype="<i8").tobytes())
+        f.write(
+            lengths.astype("<i4").tobytes() + pointers.astype("<i8").tobytes() + np.arange(n + 1, dtype="<i8").tobytes()
+        )
 
 
 def make_files(folder: pathlib.Path) -> None:
@@ -52,12 +54,18 @@ def make_files(folder: pathlib.Path) -> None:
     write_index(folder / "doc.idx", np.append(lengths, len(tokens) - lengths.sum()))
     (folder / "seq.bin").write_bytes(tokens[: WINDOWS * LENGTH].tobytes())
     write_index(folder / "seq.idx", np.full(WINDOWS, LENGTH))
-    subprocess.run([ROOT / "bin" / "stepahead", "index", folder / "doc.idx", "-o", folder / "dataset"], check=True, stdout=sys.stderr)
+    subprocess.run(
+        [ROOT / "bin" / "stepahead", "index", folder / "doc.idx", "-o", folder / "dataset"],
+        check=True,
+        stdout=sys.stderr,
+    )
 
 
 def measure(way: str, folder: pathlib.Path) -> dict[str, float]:
     command = [sys.executable, "-W", "ignore", "benchmarks/tokens/child.py", way, folder, str(SAMPLES.get(way, FEW))]
-    result = subprocess.run(list(map(str, command)), cwd=ROOT, env=os.environ | ONE_THREAD, stdout=subprocess.PIPE, text=True)
+    result = subprocess.run(
+        list(map(str, command)), cwd=ROOT, env=os.environ | ONE_THREAD, stdout=subprocess.PIPE, text=True
+    )
     if result.returncode == WRONG:
         raise SystemExit(WRONG)
     if result.returncode != 0:

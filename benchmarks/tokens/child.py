@@ -58,7 +58,9 @@ def gpt_dataset(folder: pathlib.Path) -> Any:
         vocab_size = 65000
         eod = 0
         pad = -1
-        unique_identifiers = {"class": "none"}
+
+        def __init__(self) -> None:
+            self.unique_identifiers = {"class": "none"}
 
     config = GPTDatasetConfig(
         random_seed=1,

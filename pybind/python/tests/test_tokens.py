@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_packs_hold_every_token_once(corpus: tuple[pathlib.Path, Stream]) -> Non
             bounds = batch["cu_seqlens"].tolist()
             assert bounds[0] == 0 and bounds[-1] == 2 * length
             flat = {name: batch[name].flatten() for name in fields if name != "cu_seqlens"}
-            for first, end in zip(bounds, bounds[1:], strict=False):
+            for first, end in itertools.pairwise(bounds):
                 n = end - first
                 assert flat["position_ids"][first:end].tolist() == list(range(n))
                 assert len(set(flat["document_ids"][first:end].tolist())) == 1
