@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jcmturner/gokrb5/v8/config"
 )
 
 // cacheFile is a ticket cache of trainer@EXAMPLE.COM as kinit writes it (version 4).
@@ -85,5 +87,20 @@ func TestTicketCache(t *testing.T) {
 	clock = now.Add(20 * time.Hour)
 	if err := c.refresh(); err == nil || !strings.Contains(err.Error(), "run kinit") {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// However long the header is, what is read after it is what was looked at: the library steps over it in another way.
+func TestCacheHeaders(t *testing.T) {
+	_, ticket := newAcceptor(t, 18)
+	now := time.Unix(1_800_000_000, 0)
+	whole := cacheFile(t, ticket, now, now.Add(time.Hour), now)
+	for _, header := range []string{"", "\x00", "\x1c", "\x00\x01\x00\x00", "\x00\x02\x00\x03abc", "\x00\x01\x00\x08\xff\xff\xff\xff\x00\x00\x00\x00", strings.Repeat("h", 300)} {
+		data := binary.BigEndian.AppendUint16([]byte("\x05\x04"), uint16(len(header)))
+		data = append(append(data, header...), whole[16:]...)
+		held, _, err := readCache(data, config.New())
+		if err != nil || !held.end.Equal(now.Add(time.Hour)) {
+			t.Errorf("header %q: until %v, %v", header, held.end, err)
+		}
 	}
 }

@@ -3,27 +3,31 @@ package sasl
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // checkCache walks through a ticket cache, as the MIT Kerberos documentation describes file format versions 3 and 4, and
 // returns an error if a count or a length in it reaches beyond the data. The library's parser takes memory for whatever
-// number it reads.
-func checkCache(data []byte) error {
+// number it reads. What comes back is for that parser: without the header's fields, which it steps over by their own lengths
+// and not by the header's, so that it would read other numbers than were looked at here.
+func checkCache(data []byte) ([]byte, error) {
 	if len(data) < 2 || data[0] != 5 || data[1] != 3 && data[1] != 4 {
-		return fmt.Errorf("it does not begin as a ticket cache of version 3 or 4: %x", data[:min(2, len(data))])
+		return nil, fmt.Errorf("it does not begin as a ticket cache of version 3 or 4: %x", data[:min(2, len(data))])
 	}
+	checked := data
 	w := cacheWalk{rest: data[2:]}
 	if data[1] == 4 {
 		w.skip(int64(w.number(2)))
+		checked = slices.Concat([]byte{5, 4, 0, 0}, w.rest)
 	}
 	w.principal()
 	for w.err == nil && len(w.rest) > 0 {
 		w.credential(data[1])
 	}
 	if w.err != nil {
-		return fmt.Errorf("at byte %d: %w", len(data)-len(w.rest), w.err)
+		return nil, fmt.Errorf("at byte %d: %w", len(data)-len(w.rest), w.err)
 	}
-	return nil
+	return checked, nil
 }
 
 // cacheWalk is a place in a ticket cache. After an error it stays where it is.

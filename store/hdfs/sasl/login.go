@@ -219,7 +219,8 @@ func cachePath(name string) (string, error) {
 
 // readCache returns the ticket-granting ticket in a cache, and a client that acts for its owner.
 func readCache(data []byte, conf *config.Config) (heldTicket, *client.Client, error) {
-	if err := checkCache(data); err != nil {
+	data, err := checkCache(data)
+	if err != nil {
 		return heldTicket{}, nil, fmt.Errorf("it cannot be read as one: %w", err)
 	}
 	var cache credentials.CCache
