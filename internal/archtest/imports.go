@@ -11,6 +11,7 @@ import (
 // names, except those in reserved. What is not listed may import nothing of ours.
 var mayImport = map[string][]string{
 	"binfmt":            {},
+	"binfmt/draft":      {"binfmt", "store"},
 	"binfmt/pack":       {"binfmt", "store"},
 	"binfmt/foreign":    {"binfmt", "store"},
 	"sampler":           {},
@@ -45,6 +46,7 @@ var reserved = []struct {
 	{"store/dir", []string{"cmd", "pybind", "store/address"}, "only programs and the binding choose a concrete store"},
 	{"store/hdfs", []string{"cmd", "pybind", "store/address", "benchmarks"}, "only programs and the binding choose a concrete store"},
 	{"store/s3", []string{"cmd", "pybind"}, "only programs and the binding choose a concrete store"},
+	{"binfmt/draft", []string{"cmd", "binfmt/pack", "binfmt/foreign"}, "training jobs read datasets; only the command writes them"},
 	{"binfmt/pack", []string{"cmd"}, "training jobs read datasets; only the command writes them"},
 	{"binfmt/foreign", []string{"cmd"}, "training jobs read datasets; only the command indexes them"},
 	{"hints/hintspb", []string{"hints"}, "wire types stay with their owner"},
