@@ -70,6 +70,67 @@ func TestGoldenVectors(t *testing.T) {
 	}
 }
 
+type goldenStream struct {
+	Canonical     string
+	Digest        string
+	StepsPerEpoch int64 `json:"steps_per_epoch"`
+	Run           *int64
+	Steps         []struct {
+		Step  int64
+		Epoch int64
+		Refs  [][3]uint64 // source, source epoch, sample
+	}
+	Substitutes []struct {
+		Step     int64
+		Position int64
+		Attempt  int
+		Sample   uint64
+	}
+}
+
+// The same promise for mixtures and block shuffle.
+func TestGoldenMixtures(t *testing.T) {
+	data, err := os.ReadFile("testdata/mixtures.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []goldenStream
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		t.Run(c.Digest[:8], func(t *testing.T) { checkGoldenStream(t, c) })
+	}
+}
+
+func checkGoldenStream(t *testing.T, c goldenStream) {
+	s := mustParse(t, c.Canonical)
+	if got := string(s.Spec().Canonical()); got != c.Canonical || fmt.Sprintf("%x", s.Spec().Digest()) != c.Digest {
+		t.Errorf("canonical form %s, want %s", got, c.Canonical)
+	}
+	if got := s.StepsPerEpoch(); got != c.StepsPerEpoch {
+		t.Errorf("%d steps an epoch, want %d", got, c.StepsPerEpoch)
+	}
+	if steps, ends := s.Steps(); ends != (c.Run != nil) || ends && steps != *c.Run {
+		t.Errorf("%d steps, ends %v, want %v", steps, ends, c.Run)
+	}
+	for _, g := range c.Steps {
+		var got [][3]uint64
+		for _, r := range s.Step(g.Step, nil) {
+			got = append(got, [3]uint64{uint64(r.Source), r.Epoch, r.Sample})
+		}
+		if !slices.Equal(got, g.Refs) || s.Epoch(g.Step) != g.Epoch {
+			t.Errorf("%s: step %d\ngives %v\nwant  %v", c.Canonical, g.Step, got, g.Refs)
+		}
+	}
+	for _, g := range c.Substitutes {
+		ref := s.Step(g.Step, nil)[g.Position]
+		if got := s.Substitute(g.Step, ref, g.Attempt).Sample; got != g.Sample {
+			t.Errorf("substitute %d of step %d position %d is %d, want %d", g.Attempt, g.Step, g.Position, got, g.Sample)
+		}
+	}
+}
+
 // The vectors come from another implementation, in another language, of the published description.
 func TestGoldenVectorsComeFromTheDescription(t *testing.T) {
 	python, err := findPython()
@@ -79,13 +140,18 @@ func TestGoldenVectorsComeFromTheDescription(t *testing.T) {
 		}
 		t.Skipf("SKIPPED, the golden vectors were not recomputed: no Python: %v", err)
 	}
-	want, _ := readGolden(t)
-	got, err := exec.Command(python, "testdata/order.py").Output()
-	if err != nil {
-		t.Fatalf("testdata/order.py: %v", err)
-	}
-	if string(got) != string(want) {
-		t.Fatal("testdata/order.py does not give testdata/golden.json")
+	for script, vectors := range map[string]string{"order.py": "golden.json", "mixtures.py": "mixtures.json"} {
+		want, err := os.ReadFile("testdata/" + vectors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := exec.Command(python, "testdata/"+script).Output()
+		if err != nil {
+			t.Fatalf("testdata/%s: %v", script, err)
+		}
+		if string(got) != string(want) {
+			t.Errorf("testdata/%s does not give testdata/%s", script, vectors)
+		}
 	}
 }
 
