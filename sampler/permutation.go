@@ -10,8 +10,11 @@ import (
 // docs/sampler.md specifies it; testdata/golden.json holds the vectors and testdata/order.py an
 // independent implementation.
 
-// orderDomain separates this use of SHA-256 from every other.
-const orderDomain = "stepahead/order@1"
+// The domains separate the uses of SHA-256 from each other.
+const (
+	orderDomain  = "stepahead/order@1"
+	bucketDomain = "stepahead/buckets@1"
+)
 
 // The multipliers are the fractional parts of the square roots of 2, 3 and 5 in 64 bits, made odd:
 // numbers without structure that anyone can recompute.

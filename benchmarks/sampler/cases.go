@@ -22,6 +22,9 @@ type benchCase struct {
 	allocs     uint64 // of all calls ever
 }
 
+// lookUp is the unit of cases that must not allocate.
+const lookUp = "ns/look-up"
+
 // globalBatch is what a step takes; ranks is how many share it in the cases of one rank.
 const (
 	globalBatch = 512
@@ -40,56 +43,35 @@ func allCases() ([]benchCase, error) {
 		}
 		dst := make([]sampler.SampleRef, 0, globalBatch)
 		cases = append(cases, benchCase{
-			name: fmt.Sprintf("Step/n=%d", size.n), unit: "ns/look-up", bar: size.bar, per: globalBatch, calls: 400,
+			name: fmt.Sprintf("Step/n=%d", size.n), unit: lookUp, bar: size.bar, per: globalBatch, calls: 400,
 			call: func(i int64) { dst = s.Step(i*1_000_003, dst[:0]) },
 		}, benchCase{
-			name: fmt.Sprintf("Rank/n=%d", size.n), unit: "ns/look-up", bar: size.bar, per: globalBatch / ranks, calls: 20000,
+			name: fmt.Sprintf("Rank/n=%d", size.n), unit: lookUp, bar: size.bar, per: globalBatch / ranks, calls: 20000,
 			call: func(i int64) { dst = s.Rank(i*1_000_003, int(i%ranks), ranks, dst[:0]) },
 		})
 	}
-	resume, err := resumeCase()
-	return append(cases, resume), err
+	for _, m := range []struct {
+		sources int
+		bar     float64
+	}{{32, 150}, {1000, 250}} {
+		c, err := mixtureCase(m.sources, m.bar)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, c)
+	}
+	for _, r := range resumes() {
+		c, err := r.benchCase()
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, c)
+	}
+	return cases, nil
 }
 
 func spec(n uint64) sampler.Spec {
 	return sampler.Spec{Version: sampler.SpecVersion, Seed: 7, GlobalBatch: globalBatch, Sources: []sampler.Source{{Samples: n}}}
-}
-
-// resumeCase goes from the bytes of a state at step 10^9 to the batch of that step.
-func resumeCase() (benchCase, error) {
-	first, err := sampler.New(spec(1e12))
-	if err != nil {
-		return benchCase{}, err
-	}
-	saved := first.State([32]byte{}, 1e9, sampler.Policy{}).Marshal()
-	if len(saved) > 1024 {
-		return benchCase{}, fmt.Errorf("the state has %d bytes, more than 1 KB", len(saved))
-	}
-	want := first.Step(1e9, nil)
-	return benchCase{name: fmt.Sprintf("Resume/state=%dB", len(saved)), unit: "ns/resume", bar: 1e6, per: 1, calls: 100,
-		call: func(int64) {
-			if err := resume(saved, want); err != nil {
-				panic(err)
-			}
-		}}, nil
-}
-
-func resume(saved []byte, want []sampler.SampleRef) error {
-	st, err := sampler.ParseState(saved)
-	if err != nil {
-		return err
-	}
-	s, err := sampler.New(spec(1e12))
-	if err != nil {
-		return err
-	}
-	if err := st.Check(s, [32]byte{}); err != nil {
-		return err
-	}
-	if got := s.Step(st.Step, nil); !slices.Equal(got, want) {
-		return fmt.Errorf("resumed at %v, want %v", got[0], want[0])
-	}
-	return nil
 }
 
 // measure runs the loop once and returns its line, as `go test -bench` writes it.
@@ -124,7 +106,7 @@ func (c *benchCase) verdict() bool {
 	slices.Sort(c.values)
 	at := func(q float64) float64 { return c.values[int(q*float64(len(c.values)-1)+0.5)] }
 	allocs := c.allocs / uint64(c.calls*len(c.values)) // a stray one of the runtime is none of ours
-	met := at(0.5) <= c.bar && (c.unit != "ns/look-up" || allocs == 0)
+	met := at(0.5) <= c.bar && (c.unit != lookUp || allocs == 0)
 	word := map[bool]string{true: "met", false: "missed"}[met]
 	fmt.Printf("sampler %s: %.1f (%.1f-%.1f) %s, %d allocations a call, bar %.0f: %s\n", c.name, at(0.5), at(0.25), at(0.75), c.unit, allocs, c.bar, word)
 	return met
