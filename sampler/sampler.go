@@ -32,16 +32,13 @@ type Sampler struct {
 // New returns the Sampler of spec, or every reason why spec cannot be used.
 func New(spec Spec) (*Sampler, error) {
 	spec = spec.withDefaults()
-	if err := spec.Validate(); err != nil {
+	st, err := spec.check()
+	if err != nil {
 		return nil, fmt.Errorf("sampler.New: %w", err)
 	}
-	s := &Sampler{spec: spec, sources: newSources(&spec), steps: epochSteps(&spec), last: 1 << 63}
-	if spec.isStream() {
-		var err error
-		if s.stream, err = newStream(&spec); err != nil {
-			return nil, fmt.Errorf("sampler.New: %w", err)
-		}
-		s.last = s.stream.steps()
+	s := &Sampler{spec: spec, sources: newSources(&spec), steps: epochSteps(&spec), last: 1 << 63, stream: st}
+	if st != nil {
+		s.last = st.steps()
 	}
 	return s, nil
 }

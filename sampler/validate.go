@@ -28,10 +28,16 @@ const (
 
 // Validate returns everything that is wrong with the Spec, or nil.
 func (s Spec) Validate() error {
-	if err := checkVersion(s.Version); err != nil {
-		return err // whatever else is wrong may be right in that version
-	}
 	s = s.withDefaults()
+	_, err := s.check()
+	return err
+}
+
+// check is Validate for a Spec with its defaults. It returns the stream, if the Spec is one.
+func (s *Spec) check() (*stream, error) {
+	if err := checkVersion(s.Version); err != nil {
+		return nil, err // whatever else is wrong may be right in that version
+	}
 	err := errors.Join(
 		checkValue("shuffle", s.Shuffle, []string{ShuffleFull, ShuffleNone, ShuffleBlock}),
 		checkValue("last", s.Last, []string{LastDrop, LastPad, LastCarry}),
@@ -41,15 +47,15 @@ func (s Spec) Validate() error {
 		s.checkChanges(),
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.Version == plainVersion && s.needs2() {
-		return fmt.Errorf("spec: version %d: %w: mixtures, block shuffle, weights, limits, changes and tokens need version %d: write \"spec\": %[3]d", s.Version, ErrUnsupported, SpecVersion)
+		return nil, fmt.Errorf("spec: version %d: %w: mixtures, block shuffle, weights, limits, changes and tokens need version %d: write \"spec\": %[3]d", s.Version, ErrUnsupported, SpecVersion)
 	}
-	if s.isStream() {
-		_, err = newStream(&s)
+	if !s.isStream() {
+		return nil, nil
 	}
-	return err
+	return newStream(s)
 }
 
 func checkVersion(v int) error {

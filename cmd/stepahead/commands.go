@@ -12,6 +12,7 @@ func commands() []*cobra.Command {
 		newLsCommand(),
 		newOrderCommand(),
 		newPackCommand(),
+		newSpecCommand(),
 		newTokenCommand(),
 		newTransformCommand(),
 		newVerifyCommand(),

@@ -21,6 +21,7 @@ import (
 type orderFlags struct {
 	samples     uint64
 	spec        sampler.Spec
+	specFile    string // instead of samples and spec
 	world, rank int
 	oneRank     bool // of the world, not the whole global batch
 	from, steps int64
@@ -30,29 +31,22 @@ type orderFlags struct {
 func newOrderCommand() *cobra.Command {
 	f := orderFlags{spec: sampler.Spec{Version: sampler.SpecVersion}}
 	c := &cobra.Command{
-		Use:   "order [DATASET | --samples N] --batch B",
+		Use:   "order [DATASET | --samples N] --batch B | --spec FILE",
 		Short: "Print which samples each step takes",
-		Long: `Print which samples each step takes, of a packed dataset or of any number of samples. Any step costs the
-same: nothing before it is computed. Without --rank the whole global batch is printed.`,
+		Long: `Print which samples each step takes, of a packed dataset, of any number of samples, or of any spec
+(docs/sampler.md). Any step costs the same: nothing before it is computed. Without --rank the whole global batch
+is printed. Samples of a mixture are printed as SOURCE:SAMPLE; with --json as three lists of one length: the source's
+place in the spec, its epoch, and the sample.`,
 		Example: `  stepahead order photos --seed 7 --batch 64 --world 8 --rank 3 --from-step 1000000 --steps 2
-  stepahead order --samples 1000000000000 --batch 8 --from-step 1000000000 --json`,
+  stepahead order --samples 1000000000000 --batch 8 --from-step 1000000000 --json
+  stepahead order --spec mixture.json --world 8 --rank 3 --from-step 1000000`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.oneRank = cmd.Flags().Changed("rank")
-			if (len(args) == 1) == cmd.Flags().Changed("samples") {
-				return exit.Usage(errors.New("order: give either a DATASET or --samples N"))
+			if err := f.choose(cmd, args); err != nil {
+				return err
 			}
-			if !cmd.Flags().Changed("batch") {
-				return exit.Usage(errors.New("order: --batch B is missing"))
-			}
-			if len(args) == 1 {
-				n, err := countSamples(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				f.samples = n
-			}
-			return printOrder(cmd.Context(), cmd.OutOrStdout(), f)
+			return printOrder(cmd.Context(), cmd.OutOrStdout(), &f)
 		},
 	}
 	flags := c.Flags()
@@ -61,12 +55,46 @@ same: nothing before it is computed. Without --rank the whole global batch is pr
 	flags.Int64Var(&f.spec.GlobalBatch, "batch", 0, "samples that all ranks together take in a step")
 	flags.StringVar(&f.spec.Shuffle, "shuffle", sampler.ShuffleFull, "full, block or none")
 	flags.StringVar(&f.spec.Last, "last", sampler.LastDrop, "an epoch's incomplete last batch: drop, or pad from the epoch's start")
+	flags.StringVar(&f.specFile, "spec", "", "file with the spec, instead of all of the above; - is standard input")
 	flags.IntVar(&f.world, "world", 1, "number of data-parallel ranks")
 	flags.IntVar(&f.rank, "rank", 0, "print the part of this rank only")
 	flags.Int64Var(&f.from, "from-step", 0, "first step, counted through all epochs")
 	flags.Int64Var(&f.steps, "steps", 1, "number of steps")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object a step")
 	return c
+}
+
+// choose finds out what the order is of.
+func (f *orderFlags) choose(cmd *cobra.Command, args []string) error {
+	flags := cmd.Flags()
+	if f.specFile != "" {
+		for _, name := range []string{"samples", "seed", "batch", "shuffle", "last"} {
+			if flags.Changed(name) || len(args) > 0 {
+				return exit.Usage(errors.New("order: --spec says all of the order: give no DATASET, --samples, --seed, --batch, --shuffle or --last with it"))
+			}
+		}
+		s, err := readSpec(cmd.InOrStdin(), f.specFile)
+		if err != nil {
+			return fmt.Errorf("order: %w", err)
+		}
+		f.spec = s.Spec()
+		return nil
+	}
+	if (len(args) == 1) == flags.Changed("samples") {
+		return exit.Usage(errors.New("order: give either a DATASET or --samples N, or --spec FILE"))
+	}
+	if !flags.Changed("batch") {
+		return exit.Usage(errors.New("order: --batch B is missing"))
+	}
+	if len(args) == 1 {
+		n, err := countSamples(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		f.samples = n
+	}
+	f.spec.Sources = []sampler.Source{{Samples: f.samples}} // a single dataset has no name
+	return nil
 }
 
 // countSamples reads the manifest of the dataset at url.
@@ -87,7 +115,6 @@ func countSamples(ctx context.Context, url string) (uint64, error) {
 }
 
 func (f *orderFlags) sampler() (*sampler.Sampler, error) {
-	f.spec.Sources = []sampler.Source{{Samples: f.samples}} // a single dataset has no name
 	s, err := sampler.New(f.spec)
 	if err != nil {
 		return nil, err
@@ -103,27 +130,31 @@ func (f *orderFlags) sampler() (*sampler.Sampler, error) {
 	case f.steps < 1 || f.steps > math.MaxInt64-f.from:
 		return nil, fmt.Errorf("--steps %d: must be at least 1, and --from-step %d plus --steps below 2^63", f.steps, f.from)
 	}
+	if all, _ := s.Steps(); f.from+f.steps > all {
+		return nil, fmt.Errorf("--from-step %d --steps %d: the run has %d steps", f.from, f.steps, all)
+	}
 	return s, nil
 }
 
-// orderLine is what --json prints of a step.
+// orderLine is what --json prints of a step. Sources and Epochs are of mixtures.
 type orderLine struct {
 	Step    int64    `json:"step"`
 	Epoch   int64    `json:"epoch"`
+	Sources []int32  `json:"sources,omitempty"`
+	Epochs  []uint64 `json:"epochs,omitempty"`
 	Samples []uint64 `json:"samples"`
 }
 
-func printOrder(ctx context.Context, out io.Writer, f orderFlags) error {
+func printOrder(ctx context.Context, out io.Writer, f *orderFlags) error {
 	s, err := f.sampler()
 	if err != nil {
 		return exit.Usage(fmt.Errorf("order: %w", err))
 	}
 	w := bufio.NewWriter(out)
-	show := showTable
+	put := showTable(w, s.Spec().Sources)
 	if f.json {
-		show = showJSON
+		put = showJSON(w)
 	}
-	put := show(w)
 	var refs []sampler.SampleRef
 	for step := f.from; step < f.from+f.steps && ctx.Err() == nil; step++ {
 		if f.oneRank {
@@ -131,15 +162,23 @@ func printOrder(ctx context.Context, out io.Writer, f orderFlags) error {
 		} else {
 			refs = s.Step(step, refs[:0])
 		}
-		l := orderLine{Step: step, Epoch: s.Epoch(step), Samples: make([]uint64, len(refs))}
-		for i, r := range refs {
-			l.Samples[i] = r.Sample
-		}
-		if err := put(l); err != nil {
+		if err := put(orderLineOf(s, step, refs)); err != nil {
 			return fmt.Errorf("order: %w", err)
 		}
 	}
 	return errors.Join(w.Flush(), ctx.Err())
+}
+
+func orderLineOf(s *sampler.Sampler, step int64, refs []sampler.SampleRef) orderLine {
+	l := orderLine{Step: step, Epoch: s.Epoch(step), Samples: make([]uint64, len(refs))}
+	mixture := s.Spec().Last == sampler.LastCarry
+	for i, r := range refs {
+		l.Samples[i] = r.Sample
+		if mixture {
+			l.Sources, l.Epochs = append(l.Sources, r.Source), append(l.Epochs, r.Epoch)
+		}
+	}
+	return l
 }
 
 // showJSON prints for programs: one object a step.
@@ -149,12 +188,20 @@ func showJSON(w io.Writer) func(orderLine) error {
 }
 
 // showTable prints for people: one line a step.
-func showTable(w io.Writer) func(orderLine) error {
-	fmt.Fprintf(w, "%12s %8s  %s\n", "step", "epoch", "samples")
+func showTable(w io.Writer, sources []sampler.Source) func(orderLine) error {
+	head := true
 	return func(l orderLine) error {
+		if head {
+			fmt.Fprintf(w, "%12s %8s  %s\n", "step", "epoch", "samples")
+			head = false
+		}
 		fmt.Fprintf(w, "%12d %8d ", l.Step, l.Epoch)
-		for _, id := range l.Samples {
-			fmt.Fprintf(w, " %d", id)
+		for i, id := range l.Samples {
+			if len(sources) > 1 {
+				fmt.Fprintf(w, " %s:%d", sources[l.Sources[i]].Name, id)
+			} else {
+				fmt.Fprintf(w, " %d", id)
+			}
 		}
 		_, err := fmt.Fprintln(w)
 		return err
