@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs demo demo-hdfs hdfs hdfs-jars generate clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-sampler demo demo-hdfs hdfs hdfs-jars generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,9 @@ bench-loader: build wheel peers ## whole loaders beside DALI, ffcv and others, w
 bench-hdfs: setup hdfs-jars ## reading from HDFS beside other clients, on a real cluster (about 8 minutes)
 	@internal/setup/peers.sh hdfs
 	$(PY) benchmarks/run.py hdfs
+
+bench-sampler: build wheel peers ## orders, mixtures and token samples beside other loaders, with their bars (about 8 minutes)
+	$(PY) benchmarks/run.py sampler tokens
 
 demo: build wheel ## train on real photographs with agents off, on, killed, and resumed (about 5 minutes); FORMAT=tar: from WebDataset shards
 	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)") $(if $(FORMAT),--format $(FORMAT))

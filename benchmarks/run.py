@@ -72,25 +72,59 @@ def quartiles(values: list[float]) -> list[float]:
 SIZES = {"10^6": (10**6, 100), "10^12": (10**12, 100), "2^20 + 1": (2**20 + 1, 250), "2^40 + 1": (2**40 + 1, 250)}
 
 
+PEERS = ROOT / "build" / "peers" / "bin" / "python"
+
+
 def sampler() -> Iterator[Row]:
     """Rows from the benchmark lines of benchmarks/sampler, each a round."""
-    text = output("go", "run", "./benchmarks/sampler", "-rounds", "6", "-python", sys.executable)
+    peers = PEERS if PEERS.exists() else sys.executable
+    text = output("go", "run", "./benchmarks/sampler", "-rounds", "6", "-python", peers)
     values: dict[str, list[float]] = {}
     allocations: dict[str, int] = {}
     for name, value, rest in re.findall(r"^Benchmark(\S+) \d+ (\S+) (.*)$", text, re.MULTILINE):
         values.setdefault(name, []).append(float(value))
         if found := re.search(r"(\d+) allocs/op", rest):
             allocations[name] = max(allocations.get(name, 0), int(found[1]))
+
+    def beside(ending: str, note: str, scale: float = 1, unit: str = "") -> str:
+        found = {
+            k.split("/")[1]: statistics.median(v) / scale
+            for k, v in values.items()
+            if re.search(f"^Peer/.*/{ending}$", k)
+        }
+        return ", ".join(f"{name} {value:,.0f}{unit} ({note})" for name, value in found.items() if "grain" not in name)
+
     for label, (n, bar) in SIZES.items():
         name = max((f"Sampler/{kind}/n={n}" for kind in ("Step", "Rank")), key=lambda k: statistics.median(values[k]))
-        peers = [k for k in values if k.startswith("Peer/") and k.endswith(f"/n={n}") and "torch" in k]
-        peer = ", ".join(f"{k.split('/')[1]} {statistics.median(values[k]):.0f} (whole order)" for k in peers)
-        yield at_most(f"sampler, look-up, N = {label}", bar, quartiles(values[name]), "ns", peer)
+        yield at_most(
+            f"sampler, look-up, N = {label}", bar, quartiles(values[name]), "ns", beside(f"n={n}", "whole order")
+        )
         yield Row(f"sampler, allocations, N = {label}", "0", allocations[name], None, "", "", allocations[name] == 0)
-    resume = next(k for k in values if k.startswith("Sampler/Resume/"))
-    yield at_most("sampler, resume", 1000, [v / 1000 for v in quartiles(values[resume])], "us")
-    size = float(re.search(r"state=(\d+)B", resume)[1])  # type: ignore[index]
-    yield Row("sampler, state", "<= 1024 B", size, None, "B", "", size <= 1024)
+    for sources, bar in ((32, 150), (1000, 250)):
+        name = next(k for k in values if k.startswith(f"Sampler/Mixture/sources={sources}/"))
+        held = int(name.split("=")[-1].removesuffix("B"))
+        title = f"sampler, mixture of {sources:,}, a sample with its place in the shuffle"
+        yield at_most(
+            title, bar, quartiles(values[name]), "ns", beside(f"sources={sources}", "blend alone, 10 B a sample")
+        )
+        bytes_bar = 1024 * sources
+        yield Row(
+            f"sampler, memory of a mixture of {sources:,}",
+            f"<= {bytes_bar:,} B",
+            held,
+            None,
+            "B",
+            "",
+            held <= bytes_bar,
+        )
+    for name in (k for k in values if k.startswith("Sampler/Resume")):
+        what, size = name.split("/", 1)[1].rsplit("/state=", 1)
+        at = what.replace("Resume90/sources=", "at 90 % of 10^9 samples, sources: ").replace("Resume", "at step 10^9")
+        peer = beside("resume90=10000000", "of 10^7 samples", 1e3, " us") if "90" in what else ""
+        yield at_most(f"sampler, resume {at}", 1000, [v / 1000 for v in quartiles(values[name])], "us", peer)
+        if what == "Resume":
+            state = float(size.removesuffix("B"))
+            yield Row("sampler, state", "<= 1024 B", state, None, "B", "", state <= 1024)
 
 
 def wire() -> Iterator[Row]:

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 func blockSource(seed, samples, chunk, window uint64) *source {
@@ -48,6 +50,33 @@ func TestBlockShuffleForEverySmallSize(t *testing.T) {
 					t.Fatalf("n=%d chunk=%d window=%d: %d different samples", n, chunk, window, len(seen))
 				}
 			}
+		}
+	}
+}
+
+func TestBlockShuffleAroundPowersOfTwo(t *testing.T) {
+	for k := 4; k <= 14; k++ {
+		blockShuffleAround(t, k)
+	}
+}
+
+func TestBlockShuffleAroundLargePowersOfTwo(t *testing.T) {
+	testdata.Soak(t)
+	for k := 15; k <= 24; k++ {
+		blockShuffleAround(t, k)
+	}
+}
+
+func blockShuffleAround(t *testing.T, k int) {
+	t.Helper()
+	for d := range uint64(3) {
+		n := uint64(1)<<k - 1 + d
+		seen := make([]bool, n)
+		for _, id := range line(blockSource(1, n, 1<<(k/3), 5), 2) {
+			if seen[id] {
+				t.Fatalf("n=%d: sample %d twice", n, id)
+			}
+			seen[id] = true
 		}
 	}
 }

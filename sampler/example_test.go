@@ -34,6 +34,50 @@ func Example() {
 	// 7 32733588211
 }
 
+// A mixture of two sources: 70 % and 30 % at every step, until books is given less. Books, with 20
+// samples, is passed over four times at most.
+func Example_mixture() {
+	spec, err := sampler.ParseSpec([]byte(`{"spec":2, "seed":7, "global_batch":10, "sources":[
+		{"name":"web", "samples":900, "weight":0.7}, {"name":"books", "samples":20, "weight":0.3, "max_epochs":4}],
+		"changes":[{"step":20, "weights":{"books":0.1}}]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := sampler.New(spec)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, step := range []int64{1, 20, 28, 1000} {
+		fmt.Println(step, s.Counts(step))
+	}
+	fmt.Println(*s.Explain().Sources[1].FirstRepeat)
+	// Output:
+	// 1 [7 3]
+	// 20 [140 60]
+	// 28 [210 70]
+	// 1000 [9920 80]
+	// 6
+}
+
+// Ranks that decode the same batch finish together when each gets its part of the cost.
+func ExampleBalance() {
+	costs := []uint64{100, 90, 80, 1, 1, 1, 1, 1, 1}
+	even, err := sampler.Balance(costs, 3, sampler.EvenCount)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for rank := range 3 {
+		fmt.Println(rank, even.Rank(rank))
+	}
+	// Output:
+	// 0 [0 7 8]
+	// 1 [1 5 6]
+	// 2 [2 3 4]
+}
+
 // A state names what differs when it does not fit.
 func ExampleState_Check() {
 	spec := sampler.Spec{Version: sampler.SpecVersion, Seed: 7, GlobalBatch: 8, Sources: []sampler.Source{{Samples: 1000}}}

@@ -299,3 +299,90 @@ func TestMixtureLookUpsDoNotAllocate(t *testing.T) {
 		t.Fatalf("%v allocations", n)
 	}
 }
+
+// The batches only cut the line of samples: any history of batches and ranks takes the same line, and
+// so every sample exactly once a source epoch.
+func TestAnyElasticHistoryTakesTheSameLine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := drawMixture(t)
+		one := spec.clone()
+		one.GlobalBatch = 1
+		step := int64(0)
+		for range rapid.IntRange(0, 5).Draw(t, "changes") {
+			step += rapid.Int64Range(1, 8).Draw(t, "steps")
+			spec.Changes = append(spec.Changes, Change{Step: step, GlobalBatch: 12 * rapid.Int64Range(1, 20).Draw(t, "twelves")})
+		}
+		spec.GlobalBatch = 12 * rapid.Int64Range(1, 20).Draw(t, "first batch")
+		s := mustNew(t, spec)
+		var line []SampleRef
+		for k := range step + 5 {
+			world := rapid.SampledFrom([]int{1, 2, 3, 4, 6, 12}).Draw(t, "world")
+			for r := range world {
+				line = s.Rank(k, r, world, line)
+			}
+		}
+		newLedger(spec).take(t, line)
+		// A change of the batch starts the dealing anew, so the line is that of single samples up to there.
+		first := spec.GlobalBatch
+		if len(spec.Changes) > 0 {
+			first *= spec.Changes[0].Step
+		} else {
+			first = int64(len(line))
+		}
+		single := mustNew(t, one)
+		for n := range first {
+			want := single.Step(n, nil)[0]
+			if want.Position = line[n].Position; line[n] != want {
+				t.Fatalf("sample %d is %+v, of single samples %+v", n, line[n], want)
+			}
+		}
+	})
+}
+
+// The order of a mixture's line has no memory: neither sources nor samples follow each other more often than by chance.
+func TestNoSerialCorrelation(t *testing.T) {
+	s := mustNew(t, mixture(1000, []uint64{50_021, 20_011}, nil))
+	var sum, squares, products, last, n float64
+	for step := range int64(60) {
+		for _, r := range s.Step(step, nil) {
+			x := float64(r.Sample)/float64(s.spec.Sources[r.Source].Samples) - 0.5
+			sum, squares, products = sum+x, squares+x*x, products+x*last
+			last, n = x, n+1
+		}
+	}
+	if mean := sum / n; math.Abs(mean) > 5*math.Sqrt(1.0/12/n) {
+		t.Errorf("mean %.4f", mean)
+	}
+	if r := products / squares; math.Abs(r) > 5/math.Sqrt(n) {
+		t.Errorf("serial correlation %.4f of %v samples", r, n)
+	}
+}
+
+// Position by value, over seeds: every sample is as likely at every place of a small mixture.
+func TestPlacesAreUniformOverSeeds(t *testing.T) {
+	const n = 24
+	counts := make([]int, n*n)
+	for seed := range uint64(4000) {
+		spec := mixture(2*n, []uint64{n, n}, nil)
+		spec.Seed = seed
+		s, err := New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		place := 0
+		for _, r := range s.Step(0, nil) {
+			if r.Source == 1 {
+				counts[place*n+int(r.Sample)]++
+				place++
+			}
+		}
+	}
+	// Rows and columns have fixed sums, so there are (n-1)^2 degrees of freedom.
+	chi, expected := 0.0, 4000.0/n
+	for _, c := range counts {
+		chi += (float64(c) - expected) * (float64(c) - expected) / expected
+	}
+	if df := float64((n - 1) * (n - 1)); math.Abs(chi-df)/math.Sqrt(2*df) > 5 {
+		t.Errorf("chi-square %.0f for %v degrees of freedom", chi, df)
+	}
+}

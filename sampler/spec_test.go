@@ -3,6 +3,8 @@ package sampler
 import (
 	"bytes"
 	"errors"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +104,10 @@ func FuzzParseSpec(f *testing.F) {
 	f.Add([]byte(`{"spec":3}`))
 	f.Add([]byte(`{"spec":1,"seed":18446744073709551615,"global_batch":1,"sources":[{"name":"\u00e9","samples":1}]}`))
 	f.Add([]byte(`{"spec":1,"spec":1`))
+	f.Add([]byte(`{"spec":2,"seed":1,"global_batch":9,"sources":[{"name":"a","samples":7,"weight":0.5,"max_epochs":3},{"name":"b","samples":1,"weight":1e-9}],` +
+		`"temperature":1.7,"sample_tokens":9,"changes":[{"tokens":100,"weights":{"b":0}},{"step":7,"global_batch":2}]}`))
+	f.Add([]byte(`{"spec":2,"seed":1,"global_batch":3,"shuffle":"block","chunk":2,"window":3,"last":"pad","sources":[{"name":"","samples":7}]}`))
+	f.Add([]byte(`{"spec":2,"seed":1,"global_batch":3,"epoch_steps":4,"sources":[{"name":"a","samples":7,"upsample":0.5},{"name":"b","samples":4611686018427387904}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		spec, err := ParseSpec(data)
 		if err != nil {
@@ -115,10 +121,81 @@ func FuzzParseSpec(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range s.Rank(1<<40, 0, int(spec.GlobalBatch), nil) {
-			if r.Sample >= spec.Sources[0].Samples {
-				t.Fatalf("sample %d", r.Sample)
+		_ = s.Explain()
+		steps, _ := s.Steps()
+		for _, step := range []int64{0, min(1<<40, steps-1), steps - 1} {
+			if step < 0 || s.GlobalBatch(step) > 1<<12 {
+				continue
+			}
+			for _, r := range s.Step(step, nil) {
+				if r.Sample >= spec.Sources[r.Source].Samples {
+					t.Fatalf("sample %d of source %d", r.Sample, r.Source)
+				}
 			}
 		}
 	})
+}
+
+// Weights that no mixture can have, and what they mean where they can.
+func TestWeightsAreRefusedOrDefined(t *testing.T) {
+	for name, c := range map[string]struct {
+		weights []float64
+		want    string // of the error
+	}{
+		"negative":     {[]float64{-1, 2}, "sources[0].weight: -1: must be 1e-18 to 1e+18"},
+		"NaN":          {[]float64{math.NaN(), 2}, "sources[0].weight: NaN: must be"},
+		"infinite":     {[]float64{math.Inf(1), 2}, "sources[0].weight: +Inf: must be"},
+		"too small":    {[]float64{1e-19, 2}, "must be 1e-18"},
+		"zero":         {[]float64{0, 2}, ""},
+		"sum is not 1": {[]float64{20, 60}, ""},
+	} {
+		s, err := New(mixture(8, []uint64{10, 10}, c.weights))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+			continue
+		}
+		if err == nil {
+			want := []uint64{uint64(100 * c.weights[0] / (c.weights[0] + c.weights[1]) * 8), 0}
+			want[1] = 800 - want[0]
+			if got := s.Counts(100); !slices.Equal(got, want) {
+				t.Errorf("%s: %v of 800 samples, want %v", name, got, want)
+			}
+		}
+	}
+}
+
+func TestParseSpecRefusesMixtures(t *testing.T) {
+	const good = `{"spec":2,"seed":7,"global_batch":8,"sources":[{"name":"a","samples":9,"weight":1},{"name":"b","samples":9,"weight":1}],"changes":[{"step":5,"weights":{"a":2}}]}`
+	mustParse(t, good)
+	for name, c := range map[string]struct{ old, new, want string }{
+		"some weights":        {`,"weight":1},{`, `},{`, "1 of 2 have a weight"},
+		"all weights zero":    {`"weight":1},{"name":"b","samples":9,"weight":1`, `"weight":0},{"name":"b","samples":9,"weight":0`, "all weights are 0"},
+		"a change to zero":    {`{"a":2}`, `{"a":0,"b":0}`, "changes[0] (step 5): weights: all weights are 0"},
+		"weight and upsample": {`"weight":1}`, `"weight":1,"upsample":2}`, "sources[0].upsample: 2: it stands for a weight"},
+		"equal names":         {`"name":"b"`, `"name":"a"`, `sources[1].name: "a": sources[0] has the same name`},
+		"no name":             {`"name":"b"`, `"name":""`, "sources[1].name: empty"},
+		"unknown name":        {`{"a":2}`, `{"c":2}`, `changes[0].weights["c"]: no source has this name`},
+		"a name twice":        {`{"a":2}`, `{"a":2,"a":3}`, "a: given twice"},
+		"a weight of null":    {`{"a":2}`, `{"a":null}`, `"a": null is not a number`},
+		"step 0":              {`"step":5`, `"step":0`, "changes[0]: give either step or tokens"},
+		"steps back":          {`]}`, `],"x":0}`, `unknown key "x"`},
+		"two at a step":       {`{"a":2}}`, `{"a":2}},{"step":5,"global_batch":3}`, "changes[1]: step 5: the change before it"},
+		"nothing":             {`,"weights":{"a":2}`, ``, "changes[0]: changes nothing"},
+		"tokens of what":      {`"step":5`, `"tokens":5`, "sample_tokens: missing"},
+		"tokens of nothing":   {`"seed"`, `"sample_tokens":5,"seed"`, "sample_tokens: 5: only changes"},
+		"far":                 {`"step":5`, `"step":9007199254740992`, ""},
+		"too far":             {`"step":5`, `"step":9007199254740993`, "changes[0].step"},
+		"temperature":         {`"seed"`, `"temperature":0.001,"seed"`, "temperature: 0.001: must be 0.01 to 1e+06"},
+		"a change behind":     {`"weight":1}`, `"weight":1,"max_epochs":1}`, ""},
+		"the run ends before": {`"weight":1},{"name":"b","samples":9,"weight":1}`, `"weight":1,"max_epochs":1},{"name":"b","samples":9,"weight":1,"max_epochs":1}`, "the run ends before"},
+		"drop":                {`"seed"`, `"last":"drop","seed"`, `last: "drop": several sources`},
+		"chunk of full":       {`"seed"`, `"chunk":3,"seed"`, "only shuffle \"block\" uses them"},
+		"version 1":           {`"spec":2`, `"spec":1`, "need version 2"},
+	} {
+		text := strings.Replace(good, c.old, c.new, 1)
+		_, err := ParseSpec([]byte(text))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %s\ngives %v, want %q", name, text, err, c.want)
+		}
+	}
 }
