@@ -131,8 +131,8 @@ func (l *Loader) openTokens(ctx context.Context) (err error) {
 	if m.fields, err = chooseTokenFields(l.o.Fields, m.packed); err != nil {
 		return err
 	}
-	if each := l.o.GlobalBatch / int64(l.o.World); m.packed && each > math.MaxInt32/m.length {
-		return fmt.Errorf("%d samples a rank of %d tokens: cu_seqlens counts to 2^31 - 1: lower one of them: %w", each, m.length, ErrOptions)
+	if err := m.countable(l.o.GlobalBatch / int64(l.o.World)); err != nil {
+		return err
 	}
 	for i, member := range l.data.members {
 		s, err := openTokenSource(ctx, member)
@@ -174,6 +174,14 @@ func chooseTokenFields(names []string, packed bool) ([]int, error) {
 		}
 	}
 	return fields, nil
+}
+
+// countable tells whether cu_seqlens can hold the tokens of so many samples.
+func (m *tokenMode) countable(samples int64) error {
+	if slices.Contains(m.fields, fieldCuSeqlens) && samples > math.MaxInt32/m.length {
+		return fmt.Errorf("%d samples a rank of %d tokens: cu_seqlens counts to 2^31 - 1: lower one of them: %w", samples, m.length, ErrOptions)
+	}
+	return nil
 }
 
 // number is the sample's among those of all sources, for records.

@@ -145,6 +145,9 @@ const pastBytes = 1 << 20
 
 // allocate maps the batch and lays its fields out.
 func (b *tokenBuild) allocate() error {
+	if err := b.m.countable(int64(len(b.refs))); err != nil {
+		return err // the global batch may change during a run
+	}
 	offsets, size := make([]int64, len(b.m.fields)), int64(0)
 	for i, f := range b.m.fields {
 		offsets[i] = size

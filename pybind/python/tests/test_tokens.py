@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -151,3 +152,17 @@ def test_wrong_arguments(corpus: tuple[pathlib.Path, Stream], tmp_path: pathlib.
     ):
         next(iter(loader))
     assert caught.value.kind == "token" and caught.value.length == tokens.itemsize
+
+
+def test_the_document_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (pathlib.Path(__file__).resolve().parents[3] / "docs" / "tokens.md").read_text()
+    blocks = re.findall(r"^```(python|)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["python", "", "python"]
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for kind, code in blocks:
+        if kind:
+            exec(code, names)
+        else:
+            run(*code.split()[2:])  # after "$ stepahead"
+    assert names["batch"]["cu_seqlens"][-1] == 8 * 256
