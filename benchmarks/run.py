@@ -183,6 +183,11 @@ def tokens() -> Iterator[Row]:
         yield Row(**row)
 
 
+def index() -> Iterator[Row]:
+    for row in python("benchmarks.index")["rows"]:
+        yield Row(**row)
+
+
 def hdfs() -> Iterator[Row]:
     for row in python("benchmarks.hdfs")["rows"]:
         yield Row(**row)
@@ -200,6 +205,7 @@ LONG: dict[str, Callable[[], Iterator[Row]]] = {
     "images": images,
     "loader": loader,
     "tokens": tokens,
+    "index": index,
     "hdfs": hdfs,
 }
 

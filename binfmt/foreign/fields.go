@@ -17,17 +17,16 @@ type Rename struct {
 
 // fieldStats says what samples have of one field of a container.
 type fieldStats struct {
-	Samples int64                 `json:"samples"`
-	Scalars map[binfmt.Kind]int64 `json:"scalars,omitempty"`
+	Samples int64
+	Scalars map[binfmt.Kind]int64
 }
 
 // stats says what samples have of all fields: enough to decide on the dataset's.
 type stats struct {
-	Rows   int64                  `json:"rows"`
-	Fields map[string]*fieldStats `json:"fields"`
+	Rows   int64
+	Fields map[string]*fieldStats
 	// One and Many count, for each renaming, the samples that have one, or several, of its fields.
-	One  []int64 `json:"one"`
-	Many []int64 `json:"many"`
+	One, Many []int64
 }
 
 func newStats(renames int) *stats {

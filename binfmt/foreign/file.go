@@ -32,15 +32,15 @@ func (s *storeFile) ReadAt(p []byte, off int64) (int, error) {
 	if err := s.f.ReadRanges(s.ctx, []store.Range{{Off: off, Buf: p}}); err != nil {
 		return 0, err
 	}
-	s.read(int64(len(p)))
-	s.advance(off + int64(len(p)))
+	s.advance(int64(len(p)), off+int64(len(p)))
 	return len(p), nil
 }
 
-func (s *storeFile) advance(end int64) {
+// advance tells of read bytes, which brought the reader to end or not so far.
+func (s *storeFile) advance(read, end int64) {
 	s.mu.Lock()
-	ahead := max(0, end-s.end)
+	defer s.mu.Unlock()
+	s.read(read)
+	s.step(max(0, end-s.end))
 	s.end = max(s.end, end)
-	s.mu.Unlock()
-	s.step(ahead)
 }

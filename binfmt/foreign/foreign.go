@@ -43,6 +43,9 @@ type Shard struct {
 	Index string
 	// Known is what Shards found out and Rows needs; only the container looks at it.
 	Known any
+	// Depends names what Rows depends on besides the data file's version, such as the version of the container's
+	// own index: what an earlier run found is used again only where it is the same.
+	Depends string
 }
 
 // File is one version of a shard's data file. ReadAt fills the buffer or returns an error: a read behind

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"runtime"
 	"slices"
@@ -116,6 +117,7 @@ type shard struct {
 	journal  string // name of the file
 	scanned  string // names what the scan found, as far as path and identity do not
 	sum      *summary
+	stats    *stats
 }
 
 func (x *indexer) run(ctx context.Context, containers []Container) (*binfmt.Manifest, error) {
@@ -125,6 +127,9 @@ func (x *indexer) run(ctx context.Context, containers []Container) (*binfmt.Mani
 	x.Report.Container, x.Report.Shards = x.container.Name(), len(x.shards)
 	for _, s := range x.shards {
 		x.Report.Bytes += s.size
+	}
+	if err := x.vacant(ctx); err != nil {
+		return nil, err
 	}
 	m, err := x.bins(ctx)
 	if err != nil {
@@ -142,6 +147,32 @@ func (x *indexer) run(ctx context.Context, containers []Container) (*binfmt.Mani
 		return nil, err
 	}
 	return m, x.draft.Publish(ctx, m, old, same)
+}
+
+// vacant refuses early what Existing would refuse after all the work: a dataset that is not of these shards.
+func (x *indexer) vacant(ctx context.Context) error {
+	name := path.Join(x.dir, binfmt.ManifestName)
+	data, err := store.ReadFile(ctx, x.src.Store, name, binfmt.MaxManifest)
+	if x.Force || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	old, err := binfmt.ParseManifest(name, data)
+	if err != nil {
+		return fmt.Errorf("there is a manifest that cannot be read; replace it with --force: %w: %w", err, draft.ErrExists)
+	}
+	ours := make(map[string]bool, len(x.shards))
+	for _, s := range x.shards {
+		ours[s.path] = true
+	}
+	for _, b := range old.Bins {
+		if b.Foreign == nil || !ours[b.DataName()] {
+			return fmt.Errorf("%s is of other files (%s): write to another place, or replace it with --force: %w", name, b.DataName(), draft.ErrExists)
+		}
+	}
+	return nil
 }
 
 // bins makes the manifest; the indexes that it names are then written.

@@ -37,7 +37,7 @@ type entry struct {
 
 // summary is what a scan found out besides the samples.
 type summary struct {
-	Stats    *stats   `json:"stats"`
+	Rows     int64    `json:"rows"`
 	Warnings []string `json:"warnings,omitempty"`
 	Read     int64    `json:"read"` // bytes
 }
@@ -86,7 +86,7 @@ func (w *journalWriter) finish(s *summary) error {
 // errJournal: a file of the journal makes no sense.
 var errJournal = errors.New("the journal is damaged")
 
-// read gives the samples of a scan to each, unless it is nil, and returns the summary.
+// read gives the samples of a scan to each, and returns the summary.
 func (j journal) read(ctx context.Context, name string, each func(Row) error) (*summary, error) {
 	f, err := j.draft.Store.Open(ctx, name)
 	if err != nil {
@@ -94,7 +94,7 @@ func (j journal) read(ctx context.Context, name string, each func(Row) error) (*
 	}
 	defer f.Close()
 	dec := json.NewDecoder(bufio.NewReaderSize(&sequential{ctx: ctx, f: f}, 1<<20))
-	for {
+	for rows := int64(0); ; rows++ {
 		var e entry
 		switch err := dec.Decode(&e); {
 		case errors.Is(err, io.EOF):
@@ -103,13 +103,10 @@ func (j journal) read(ctx context.Context, name string, each func(Row) error) (*
 			return nil, fmt.Errorf("%s: %w: %w", name, err, errJournal)
 		}
 		if e.End != nil {
-			if e.End.Stats == nil {
-				return nil, fmt.Errorf("%s: %w", name, errJournal)
+			if e.End.Rows != rows {
+				return nil, fmt.Errorf("%s: %d samples, its end says %d: %w", name, rows, e.End.Rows, errJournal)
 			}
 			return e.End, nil
-		}
-		if each == nil {
-			continue
 		}
 		if err := each(Row{Key: e.Key, Parts: e.Parts, Scalars: e.Scalars}); err != nil {
 			return nil, err

@@ -2,7 +2,6 @@ package foreign
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,17 +18,13 @@ func (x *indexer) scan(ctx context.Context) error {
 	if r, ok := x.container.(Renamer); ok && len(renames) == 0 {
 		renames = r.Defaults()
 	}
-	how, err := x.how(renames)
-	if err != nil {
-		return err
-	}
 	x.begin("scan")
 	g, group := errgroup.WithContext(ctx)
 	g.SetLimit(x.Workers)
 	for i := range x.shards {
 		g.Go(func() error {
 			s := &x.shards[i]
-			if err := x.scanShard(group, s, how, renames); err != nil {
+			if err := x.scanShard(group, s, renames); err != nil {
 				return fmt.Errorf("%s: %w", s.Name, err)
 			}
 			return nil
@@ -40,7 +35,7 @@ func (x *indexer) scan(ctx context.Context) error {
 	}
 	all := newStats(len(renames))
 	for _, s := range x.shards {
-		all.add(s.sum.Stats)
+		all.add(s.stats)
 		x.Report.Read += s.sum.Read
 		for _, w := range s.sum.Warnings {
 			x.Report.Warnings = append(x.Report.Warnings, s.Name+": "+w)
@@ -49,21 +44,20 @@ func (x *indexer) scan(ctx context.Context) error {
 	if all.Rows == 0 {
 		return fmt.Errorf("there is no sample in %d shards: %w", len(x.shards), ErrContainer)
 	}
+	var err error
 	x.fields, err = choose(all, renames, len(x.Fields) > 0, x.Media)
 	return err
 }
 
-// how says all that the outcome of a scan depends on besides the shard.
-func (x *indexer) how(renames []Rename) (string, error) {
-	b, err := json.Marshal([]any{fmt.Sprintf("%T", x.container), x.Policy, renames})
-	return string(b), err
-}
-
-func (x *indexer) scanShard(ctx context.Context, s *shard, how string, renames []Rename) error {
+func (x *indexer) scanShard(ctx context.Context, s *shard, renames []Rename) error {
 	j := journal{x.draft}
-	s.journal = j.name(how, s.Shard, s.identity)
-	s.scanned = how
-	sum, err := j.read(ctx, s.journal, nil)
+	s.scanned = fmt.Sprintf("%T %s %s", x.container, x.Policy, s.Depends) // all that the outcome depends on besides the shard
+	s.journal = j.name(s.scanned, s.Shard, s.identity)
+	s.stats = newStats(len(renames))
+	sum, err := j.read(ctx, s.journal, func(r Row) error {
+		s.stats.count(r, renames)
+		return nil
+	})
 	switch {
 	case err == nil && x.container.Name() != binfmt.Folder: // the files of a folder may have changed
 		s.sum = sum
@@ -76,7 +70,8 @@ func (x *indexer) scanShard(ctx context.Context, s *shard, how string, renames [
 	if err != nil {
 		return err
 	}
-	to := &scanSink{w: w, renames: renames, sum: &summary{Stats: newStats(len(renames))}}
+	s.stats = newStats(len(renames))
+	to := &scanSink{w: w, renames: renames, stats: s.stats, sum: &summary{}}
 	if err := x.rows(ctx, s, to); err != nil {
 		return errors.Join(err, w.out.Abort())
 	}
@@ -97,7 +92,7 @@ func (x *indexer) rows(ctx context.Context, s *shard, to *scanSink) error {
 	if err := x.container.Rows(ctx, x.src, s.Shard, f, to); err != nil {
 		return err
 	}
-	f.advance(s.size)
+	f.advance(0, s.size)
 	return nil
 }
 
@@ -118,12 +113,14 @@ func (x *indexer) open(ctx context.Context, s *shard, read func(int64)) (*storeF
 type scanSink struct {
 	w       *journalWriter
 	renames []Rename
+	stats   *stats
 	sum     *summary
 }
 
 // Row implements Sink.
 func (s *scanSink) Row(r Row) error {
-	s.sum.Stats.count(r, s.renames)
+	s.stats.count(r, s.renames)
+	s.sum.Rows++
 	return s.w.row(r)
 }
 

@@ -67,7 +67,7 @@ func (x *indexer) containerShards() []Shard {
 // writeShard writes the index of the shard at a place; nil if it has no sample.
 func (x *indexer) writeShard(ctx context.Context, place int, fields []binfmt.Field) (*binfmt.Bin, error) {
 	s := &x.shards[place]
-	if s.sum.Stats.Rows == 0 {
+	if s.stats.Rows == 0 {
 		return nil, nil
 	}
 	if x.container.Name() == binfmt.Folder { // which has no identity of its own

@@ -262,6 +262,11 @@ func (c *binCheck) check(ctx context.Context) error {
 		return err
 	}
 	defer x.Close()
+	if deep, ok := x.(interface{ Check(context.Context) error }); ok { // a container's own index
+		if err := deep.Check(ctx); err != nil && ctx.Err() == nil {
+			c.file(FoundIndex, path.Join(c.v.dir, c.bin.IndexName()), "", err.Error())
+		}
+	}
 	parts := c.rows(x)
 	if f == nil {
 		return nil

@@ -21,6 +21,7 @@ func TestHDFS(t *testing.T) {
 	}
 	root := c.URL() + c.Dir(t)
 	t.Run("datasets", func(t *testing.T) { testHDFSDatasets(t, root) })
+	t.Run("indexed", func(t *testing.T) { testHDFSIndexed(t, c, root) })
 	t.Run("files", func(t *testing.T) { testHDFSFiles(t, c, root) })
 	t.Run("refused", func(t *testing.T) { testHDFSRefused(t, c, root) })
 }
@@ -59,6 +60,33 @@ func testHDFSDatasets(t *testing.T, root string) {
 	}
 	if code, _, errOut := command(t, "pack", root+"/sets", "-o", root+"/sets/b"); code != exit.Found || !strings.Contains(errOut, "inside the source") {
 		t.Errorf("packed into its source: %d, %s", code, errOut)
+	}
+}
+
+// testHDFSIndexed: shards in HDFS become a dataset where they lie; one that is overwritten is found out.
+func testHDFSIndexed(t *testing.T, c *hdfstest.Cluster, root string) {
+	folder := strings.TrimPrefix(root, c.URL())
+	put := func(name string, samples int) { c.Put(folder+"/shards/"+name, tarOf(t, name, samples), 2, 1<<20) }
+	put("00.tar", 4)
+	put("01.tar", 5)
+	set := root + "/indexed/set"
+	for _, args := range [][]string{
+		{"index", root + "/shards/{00..01}.tar", "-o", set},
+		{"index", root + "/shards/*.tar", "-o", set}, // the same
+		{"verify", set},
+		{"inspect", set, "--cache", t.TempDir()},
+	} {
+		code, out, errOut := command(t, args...)
+		if code != 0 {
+			t.Fatalf("%v: %d, %s%s", args, code, out, errOut)
+		}
+		if args[0] == "verify" && !strings.Contains(out, "9 parts have no sums") {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+	put("01.tar", 5)
+	if code, out, _ := command(t, "verify", set); code != exit.Found || !strings.Contains(out, "01.tar: changed") {
+		t.Errorf("a shard written again: %d, %s", code, out)
 	}
 }
 

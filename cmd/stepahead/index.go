@@ -18,6 +18,7 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
+	"github.com/stepahead-io/stepahead/binfmt/foreign/energon"
 	"github.com/stepahead-io/stepahead/binfmt/foreign/tar"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
@@ -31,6 +32,7 @@ type indexFlags struct {
 	sources        []string
 	output         string
 	format, policy string
+	split          string
 	fields         []string
 	classes        string
 	options        foreign.Options
@@ -60,6 +62,7 @@ until then everything is in DATASET/.stepahead-index. A container that is change
 	flags.StringVarP(&f.output, "output", "o", "", "folder or URL of the dataset (required)")
 	flags.StringVar(&f.format, "format", "", "container: "+strings.Join(containerNames(), ", ")+" (default: found out)")
 	flags.StringVar(&f.policy, "policy", string(foreign.Strict), "odd input: strict makes it an error, as-peer takes what the usual reader takes")
+	flags.StringVar(&f.split, "split", "", "part of a dataset prepared by Energon, or all (default: train)")
 	flags.StringArrayVar(&f.fields, "field", nil, "a field of the dataset, as name or name=theirs,theirs; may be repeated (default: all fields)")
 	flags.StringSliceVar(&f.options.Media, "media", nil, "fields that stay media fields although their values are small")
 	flags.StringVar(&f.classes, "classes", "", "file with the names of the classes, one a line, for the field label")
@@ -73,13 +76,16 @@ until then everything is in DATASET/.stepahead-index. A container that is change
 // container is a kind of container that the command knows.
 type container struct {
 	name string
-	make func(foreign.Policy) foreign.Container
+	make func(f *indexFlags, p foreign.Policy) foreign.Container
 }
 
 // containers are asked in this order whether a source is theirs.
 func containers() []container {
 	return []container{
-		{"tar", func(p foreign.Policy) foreign.Container { return tar.New(p) }},
+		{"energon", func(f *indexFlags, p foreign.Policy) foreign.Container {
+			return energon.New(energon.Options{Policy: p, Split: f.split})
+		}},
+		{"tar", func(_ *indexFlags, p foreign.Policy) foreign.Container { return tar.New(p) }},
 	}
 }
 
@@ -101,7 +107,7 @@ func (f *indexFlags) containers() ([]foreign.Container, error) {
 	var found []foreign.Container
 	for _, c := range containers() {
 		if f.format == "" || f.format == c.name {
-			found = append(found, c.make(policy))
+			found = append(found, c.make(f, policy))
 		}
 	}
 	if len(found) == 0 {
@@ -168,6 +174,7 @@ func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
 	progress := newMeter(errOut)
 	progress.bytes = true
 	f.options.Progress = func(p foreign.Progress) { progress.show(pack.Progress{Phase: p.Phase, Done: p.Done, Total: p.Total}) }
+	defer closeAll(kinds)
 	start := time.Now()
 	m, err := foreign.Index(ctx, kinds, src, place.Name, f.options)
 	progress.done()
@@ -175,6 +182,15 @@ func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
 		return codeOfIndex(err)
 	}
 	return printIndexed(out, f, m, report, time.Since(start))
+}
+
+// closeAll frees what containers hold. They were only read from.
+func closeAll(kinds []foreign.Container) {
+	for _, c := range kinds {
+		if held, ok := c.(io.Closer); ok {
+			_ = held.Close()
+		}
+	}
 }
 
 func readClasses(name string) ([]string, error) {

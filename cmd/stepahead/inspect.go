@@ -90,7 +90,11 @@ func printSummary(out io.Writer, url string, s *pack.Summary) error {
 	fmt.Fprint(w, "\nbin\tuuid\tsamples\tbytes\n")
 	rows(w, len(s.Bins), func(i int) {
 		b := s.Bins[i]
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\n", b.Name, b.UUID, b.Samples, b.Bytes)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d", b.Name, b.UUID, b.Samples, b.Bytes)
+		if b.Foreign != nil {
+			fmt.Fprintf(w, "\t%s %s", b.Foreign.Container, b.Foreign.Path)
+		}
+		fmt.Fprintln(w)
 	})
 	return w.Flush()
 }

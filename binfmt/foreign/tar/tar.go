@@ -35,30 +35,44 @@ func (*Container) Defaults() []foreign.Rename {
 }
 
 // Shards implements foreign.Container. Of a folder it takes the files whose names end in .tar, sorted by bytes; of
-// files that are named, those that end so, or all when they are named and start like a tar file.
+// files that are named, those that end so, or all if the user chose this container.
 func (*Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.Shard, error) {
 	var shards []foreign.Shard
 	for _, name := range src.Names {
-		info, err := src.Store.Stat(ctx, name)
+		names, err := shardsAt(ctx, src, name)
 		if err != nil {
 			return nil, err
-		}
-		names := []string{name}
-		if info.Dir {
-			if names, err = shardsIn(ctx, src, name); err != nil {
-				return nil, err
-			}
 		}
 		for _, n := range names {
 			if err := compressed(n); err != nil {
 				return nil, err
 			}
-			if strings.EqualFold(path.Ext(n), ".tar") || src.Chosen && !info.Dir {
-				shards = append(shards, foreign.Shard{Name: n})
-			}
+			shards = append(shards, foreign.Shard{Name: n})
 		}
 	}
 	return shards, nil
+}
+
+// shardsAt returns what a name of the source stands for. A name that ends as a shard's does is one: of thousands, each
+// is looked at later, and all at once.
+func shardsAt(ctx context.Context, src foreign.Source, name string) ([]string, error) {
+	if isShard(name) {
+		return []string{name}, nil
+	}
+	info, err := src.Store.Stat(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Dir:
+		return shardsIn(ctx, src, name)
+	case src.Chosen:
+		return []string{name}, nil
+	}
+	return nil, nil
+}
+
+func isShard(name string) bool {
+	return strings.EqualFold(path.Ext(name), ".tar") || compressed(name) != nil
 }
 
 // shardsIn lists the shards of a folder, in the order of their names.
@@ -69,7 +83,7 @@ func shardsIn(ctx context.Context, src foreign.Source, dir string) ([]string, er
 	}
 	var names []string
 	for _, i := range infos {
-		if !i.Dir && (strings.EqualFold(path.Ext(i.Name), ".tar") || compressed(i.Name) != nil) {
+		if !i.Dir && isShard(i.Name) {
 			names = append(names, i.Name)
 		}
 	}

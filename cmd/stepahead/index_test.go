@@ -1,0 +1,113 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepahead-io/stepahead/cmd/exit"
+)
+
+// tarOf is a shard of samples with a picture, which need not be one, and a class.
+func tarOf(t *testing.T, path string, samples int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for i := range samples {
+		for _, m := range [][2]string{{"jpg", "\xff\xd8\xff" + path}, {"cls", fmt.Sprint(i % 2)}} {
+			if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("%04d.%s", i, m[0]), Size: int64(len(m[1]))}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write([]byte(m[1])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func writeTar(t *testing.T, path string, samples int) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, tarOf(t, path, samples), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIndexCommand: shards beside the dataset, in a folder that is no store, become a dataset that the other commands
+// take; a shard that changes is found out.
+func TestIndexCommand(t *testing.T) {
+	base := t.TempDir()
+	for i := range 3 {
+		writeTar(t, filepath.Join(base, "shards", fmt.Sprintf("%02d.tar", i)), 4)
+	}
+	set := filepath.Join(base, "sets", "one")
+	classes := filepath.Join(base, "classes.txt")
+	if err := os.WriteFile(classes, []byte("cat\ndog\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	pattern := filepath.Join(base, "shards", "{00..02}.tar")
+	code, out, errOut := command(t, "index", pattern, "-o", set, "--classes", classes, "--json")
+	var result struct {
+		Samples, Bins, Classes int
+		Read, Bytes            int64
+		Identity               string
+	}
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 || result.Samples != 12 || result.Bins != 3 || result.Classes != 2 || result.Read > result.Bytes {
+		t.Fatalf("%d %s%s %v", code, out, errOut, err)
+	}
+	if code, out, _ := command(t, "index", pattern, "-o", set, "--classes", classes); code != 0 || !strings.Contains(out, "already indexed") || !strings.Contains(out, result.Identity) {
+		t.Errorf("again: %d %s", code, out)
+	}
+	if code, out, _ := command(t, "inspect", set); code != 0 || !strings.Contains(out, "samples   12") || !strings.Contains(out, "dog") || !strings.Contains(out, "../../shards/01.tar") {
+		t.Errorf("inspect: %d %s", code, out)
+	}
+	if code, out, _ := command(t, "verify", set); code != 0 || !strings.Contains(out, "12 parts have no sums") {
+		t.Errorf("verify: %d %s", code, out)
+	}
+	shard := filepath.Join(base, "shards/01.tar")
+	if err := os.Chtimes(shard, time.Time{}, time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, _ := command(t, "verify", set); code != exit.Found || !strings.Contains(out, "changed") || !strings.Contains(out, "01.tar") {
+		t.Errorf("verify of a changed shard: %d %s", code, out)
+	}
+}
+
+func TestIndexCodes(t *testing.T) {
+	base := t.TempDir()
+	writeTar(t, filepath.Join(base, "a.tar"), 1)
+	if err := os.WriteFile(filepath.Join(base, "b.tar"), []byte("\x1f\x8bzip"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	set := filepath.Join(base, "set")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{filepath.Join(base, "a.tar")}, exit.Misused, "-o DATASET is missing"},
+		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--policy", "kind"}, exit.Misused, "strict or as-peer"},
+		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--format", "zip"}, exit.Misused, "one of energon, "},
+		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--field", "a.b=jpg"}, exit.Misused, "dot"},
+		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--field", "json"}, exit.Found, "no sample has the field json"},
+		{[]string{filepath.Join(base, "b.tar"), "-o", set}, exit.Found, "gzip"},
+		{[]string{filepath.Join(base, "c.tar"), "-o", set}, exit.Environment, "c.tar"},
+		{[]string{filepath.Join(base, "*.mds"), "-o", set}, exit.Environment, "matches nothing"},
+	} {
+		if code, _, errOut := command(t, append([]string{"index"}, c.args...)...); code != c.code || !strings.Contains(errOut, c.want) {
+			t.Errorf("%q: %d %s, want %d and %q", c.args, code, errOut, c.code, c.want)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package loader
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/foreign"
+	webdataset "github.com/stepahead-io/stepahead/binfmt/foreign/tar"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// inTars writes the kit's parts into tar files and indexes them as the dataset "/tars".
+func (k *kit) inTars(t testing.TB) {
+	t.Helper()
+	must(t, os.Mkdir(filepath.Join(k.root, "shards"), 0o755))
+	for from := 0; from < len(k.parts); from += k.perBin {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for i := from; i < min(from+k.perBin, len(k.parts)); i++ {
+			must(t, w.WriteHeader(&tar.Header{Name: fmt.Sprintf("photos/%05d.jpg", i), Size: int64(len(k.parts[i]))}))
+			_, err := w.Write(k.parts[i])
+			must(t, err)
+		}
+		must(t, w.Close())
+		must(t, os.WriteFile(filepath.Join(k.root, "shards", fmt.Sprintf("%05d.tar", from)), b.Bytes(), 0o644))
+	}
+	src := foreign.Source{Store: k.store, Names: []string{"/shards"}}
+	_, err := foreign.Index(t.Context(), []foreign.Container{webdataset.New(foreign.Strict)}, src, "/tars", foreign.Options{})
+	must(t, err)
+}
+
+// asFiles writes each of the kit's parts as a file and makes the dataset "/files" of them.
+func (k *kit) asFiles(t testing.TB) {
+	t.Helper()
+	fields := []binfmt.Field{{Name: "image", Kind: binfmt.Media}}
+	must(t, os.MkdirAll(filepath.Join(k.root, "photos/in"), 0o755))
+	must(t, os.Mkdir(filepath.Join(k.root, "files"), 0o755))
+	var index bytes.Buffer
+	w, err := binfmt.NewForeignIndexWriter(&index, fields, [16]byte{1}, binfmt.Folder)
+	must(t, err)
+	size := int64(0)
+	for i, part := range k.parts {
+		name := fmt.Sprintf("in/%05d.jpg", i)
+		must(t, os.WriteFile(filepath.Join(k.root, "photos", name), part, 0o644))
+		info, err := k.store.Stat(t.Context(), "/photos/"+name)
+		must(t, err)
+		size += info.Size
+		must(t, w.Append(binfmt.Row{Key: name, Parts: []binfmt.Part{{
+			Extent: binfmt.Extent{Len: info.Size, File: name, Version: string(info.Identity)}, Type: "image/jpeg",
+		}}}))
+	}
+	must(t, w.Close())
+	sum := sha256.Sum256(index.Bytes())
+	m := &binfmt.Manifest{Format: binfmt.FormatForeign, Fields: fields, Bins: []binfmt.Bin{{
+		Name: "files", UUID: hex.EncodeToString(append([]byte{1}, make([]byte, 15)...)), Samples: int64(len(k.parts)), Bytes: size,
+		IndexSHA256: hex.EncodeToString(sum[:]), Foreign: &binfmt.Foreign{Container: binfmt.Folder, Path: "../photos"},
+	}}}
+	must(t, m.Validate())
+	must(t, os.WriteFile(filepath.Join(k.root, "files/files.arrow"), index.Bytes(), 0o644))
+	must(t, os.WriteFile(filepath.Join(k.root, "files", binfmt.ManifestName), m.Canonical(), 0o644))
+}
+
+// TestForeignSameBytes: the same pictures give the same tensors packed, in tar files and as plain files.
+func TestForeignSameBytes(t *testing.T) {
+	k := newKit(t, 100, 30, nil)
+	k.inTars(t)
+	k.asFiles(t)
+	var want string
+	for _, folder := range []string{"/data", "/tars", "/files"} {
+		o := k.options(t)
+		o.Dir, o.Fields = folder, []string{"image"}
+		got := contents(t, mustOpen(t, o), 24)
+		if want == "" {
+			want = got
+		}
+		if got != want || len(got) < 100 {
+			t.Errorf("%s gives other bytes than /data", folder)
+		}
+	}
+}
+
+// TestForeignChanged: a tar file, or a plain file, that is another one than was indexed is refused, naming both.
+func TestForeignChanged(t *testing.T) {
+	for _, c := range []struct{ folder, file string }{{"/tars", "/shards/00000.tar"}, {"/files", "/photos/in/00003.jpg"}} {
+		k := newKit(t, 16, 16, nil)
+		k.inTars(t)
+		k.asFiles(t)
+		was, err := k.store.Stat(t.Context(), c.file)
+		must(t, err)
+		local := filepath.Join(k.root, c.file)
+		data, err := os.ReadFile(local)
+		must(t, err)
+		must(t, os.WriteFile(local+".new", data, 0o644)) // the same bytes, and yet another file
+		rename(t, local+".new", local)
+		now, err := k.store.Stat(t.Context(), c.file)
+		must(t, err)
+		o := k.options(t)
+		o.Dir, o.Fields, o.GlobalBatch = c.folder, []string{"image"}, 16
+		_, err = mustOpen(t, o).Next(t.Context())
+		refused := errors.Is(err, binfmt.ErrMismatch) || store.ClassOf(err) == store.IdentityChanged
+		if !refused || !strings.Contains(err.Error(), string(was.Identity)) || !strings.Contains(err.Error(), string(now.Identity)) {
+			t.Errorf("%s: %v, want both %s and %s", c.file, err, was.Identity, now.Identity)
+		}
+	}
+}
