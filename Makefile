@@ -83,8 +83,8 @@ bench-hdfs: setup hdfs-jars ## reading from HDFS beside other clients, on a real
 	@internal/setup/peers.sh hdfs
 	$(PY) benchmarks/run.py hdfs
 
-bench-sampler: build wheel peers ## orders, mixtures and token samples beside other loaders, with their bars (about 8 minutes)
-	$(PY) benchmarks/run.py sampler tokens
+bench-sampler: build wheel peers ## orders, mixtures, token samples and indexing beside other loaders, with their bars (about 8 minutes)
+	$(PY) benchmarks/run.py sampler tokens index
 
 demo: build wheel ## train on real photographs with agents off, on, killed, and resumed (about 5 minutes); FORMAT=tar: from WebDataset shards
 	$(PY) examples/demo/demo.py $(if $(DATA),--data "$(DATA)") $(if $(FORMAT),--format $(FORMAT))
