@@ -29,8 +29,11 @@ func ReadFile(ctx context.Context, s Store, name string, limit int64) ([]byte, e
 
 // ReplaceFile writes a file beside, named name + ".new", and renames it: whoever looks sees the old
 // content or the new one, whole. One that a killed process left beside is replaced, so a name has one
-// writer at a time.
+// writer at a time. A Replacer does it its own way.
 func ReplaceFile(ctx context.Context, s Store, name string, data []byte) error {
+	if r, ok := s.(Replacer); ok {
+		return r.Replace(ctx, name, data)
+	}
 	beside := name + ".new"
 	w, err := s.Create(ctx, beside)
 	if errors.Is(err, fs.ErrExist) {

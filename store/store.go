@@ -135,3 +135,12 @@ type Replicator interface {
 	// that the store cannot do it.
 	SetReplication(ctx context.Context, name string, n int) error
 }
+
+// Replacer is implemented by stores that replace a whole small file with less work than ReplaceFile makes of a Writer and a
+// Rename.
+type Replacer interface {
+	// Replace writes a file, makes it durable and puts it in the place of the one that has the name, if there is one, in one
+	// step. Missing parent folders are made. A folder is not replaced. After an error the name has the old content or the new,
+	// whole.
+	Replace(ctx context.Context, name string, data []byte) error
+}

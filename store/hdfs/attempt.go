@@ -175,8 +175,7 @@ func (s *Store) readFrom(ctx context.Context, b *block, p place, parts []part) (
 	if p.token != nil {
 		token = p.token
 	}
-	return s.data.Read(ctx, datanode.Node{UUID: n.id, Addr: n.addr, Host: n.host, XferPort: int(n.port)},
-		datanode.Block{ExtendedBlock: b.ext, Token: token}, parts)
+	return s.data.Read(ctx, n.transfer(), datanode.Block{ExtendedBlock: b.ext, Token: token}, parts)
 }
 
 // causeOf tells why a read from a node failed.

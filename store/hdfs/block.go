@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 )
 
@@ -34,6 +35,11 @@ type node struct {
 
 // String names the node for people.
 func (n *node) String() string { return fmt.Sprintf("node %s (%s, %s)", n.id, n.host, n.addr) }
+
+// transfer is the node as package datanode calls it.
+func (n *node) transfer() datanode.Node {
+	return datanode.Node{UUID: n.id, Addr: n.addr, Host: n.host, XferPort: int(n.port)}
+}
 
 // describe is the node as the protocol names it.
 func (n *node) describe() *hproto.DatanodeInfo {

@@ -3,31 +3,29 @@ package hdfs
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
-	"syscall"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
 )
 
-// draft is a file that is being written. It lies beside its final name, in a folder that is this name's alone and that
-// List leaves out, under a name that nobody else has: so nobody else's file can be taken for it.
+// draft is a file that is being written. It lies beside its final name, under a name that List leaves out and that nobody
+// else has: so nobody else's file can be taken for it.
 type draft struct {
-	w    *writing
-	ctx  context.Context
-	path string // where it will be
-	temp string // where it is
-	id   uint64 // its inode
-	pipe *pipe  // nil: given up or done
+	*output
+	w     *writing
+	ctx   context.Context
+	final string // its path from when it is whole
+	over  bool   // what lies there then is replaced
+	done  bool   // it was given up or published
 }
 
 // cleaning bounds the calls that take back what failed, which must not end with the context of what failed.
@@ -39,89 +37,76 @@ func randomName() string {
 	return hex.EncodeToString(b)
 }
 
-// draftFolder is one for each final name: whoever writes the name again finds there what killed writers left.
-func draftFolder(name string) string {
-	sum := sha256.Sum256([]byte(path.Base(name)))
-	return path.Join(path.Dir(name), tempPrefix+hex.EncodeToString(sum[:12]))
-}
-
 // create starts a draft of a file that does not exist.
 func (w *writing) create(ctx context.Context, name string) (*draft, error) {
-	if w.refused != nil {
-		return nil, w.refused
-	}
 	switch _, err := w.names.GetFileInfo(ctx, name); {
 	case err == nil:
 		return nil, fs.ErrExist
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
+	return w.draft(ctx, name)
+}
+
+// draft starts a draft of a file that may exist.
+func (w *writing) draft(ctx context.Context, name string) (*draft, error) {
 	s, err := w.shape(ctx)
 	if err != nil {
 		return nil, err
 	}
-	folder := draftFolder(name)
-	d := &draft{w: w, ctx: ctx, path: name, temp: path.Join(folder, w.newName())}
-	if err := w.names.Mkdirs(ctx, folder, w.permissions(0o777), true); err != nil {
-		return nil, err
-	}
+	own := w.newName()
+	folder := path.Dir(name)
+	o := &output{w: w, ctx: ctx, path: path.Join(folder, tempPrefix+own), holder: "stepahead-" + own, size: s.blockSize}
+	d := &draft{output: o, w: w, ctx: ctx, final: name}
 	status, err := d.begin(s)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = w.names.Mkdirs(ctx, folder, w.permissions(0o777), true); err == nil {
+			status, err = d.begin(s)
+		}
+	}
+	if errors.Is(err, namenode.ErrOutcomeUnknown) {
 		return nil, errors.Join(err, d.clear())
 	}
-	w.sweepOld(ctx, folder, d.temp, status)
-	d.id = status.GetFileId()
-	d.pipe = &pipe{w: w, ctx: ctx, path: d.temp, wanted: s.replicas, replicas: s.replicas}
+	if err != nil {
+		return nil, err
+	}
+	o.id = status.GetFileId()
+	o.lease = keepLease(ctx, leaseBeat, func(ctx context.Context) error { return w.names.RenewLease(ctx, o.holder) })
+	w.sweep(ctx, folder, status)
 	return d, nil
 }
 
-// begin makes the draft as an empty file. It is closed, and appended to as bytes come: this way it has replicas also in a
-// folder whose files are erasure-coded.
+// begin makes the draft in a folder that exists. It has replicas also where other files are erasure-coded.
 func (d *draft) begin(s shape) (*hproto.FileStatus, error) {
-	holder := proto.String("stepahead-" + path.Base(d.temp))
 	status, err := d.w.names.Create(d.ctx, &hproto.CreateRequest{
-		Src: &d.temp, ClientName: holder, CreateParent: proto.Bool(true),
+		Src: &d.path, ClientName: &d.holder, CreateParent: proto.Bool(false),
 		CreateFlag:  proto.Uint32(uint32(hproto.CreateRequest_CREATE | hproto.CreateRequest_SHOULD_REPLICATE)),
 		Masked:      &hproto.FsPermission{Perm: proto.Uint32(uint32(d.w.permissions(0o666)))},
 		Unmasked:    &hproto.FsPermission{Perm: proto.Uint32(0o666)},
 		Replication: proto.Uint32(uint32(s.replicas)), BlockSize: proto.Uint64(uint64(s.blockSize)),
 	})
-	if err != nil {
-		return nil, writeError(err)
-	}
-	done, err := d.w.names.Complete(d.ctx, &hproto.CompleteRequest{Src: &d.temp, ClientName: holder, FileId: proto.Uint64(status.GetFileId())})
-	if err == nil && !done {
-		err = fmt.Errorf("%w: the NameNode does not close an empty file", store.ErrUnavailable)
-	}
-	return status, err
+	return status, writeError(err)
 }
 
-// publish makes the draft's bytes safe and then gives it its name, which must still be free.
+// publish makes the draft's bytes safe and then gives it its name.
 func (d *draft) publish() error {
-	if err := d.pipe.Close(); err != nil {
+	if err := d.Close(); err != nil {
 		return err
 	}
-	if err := d.check(); err != nil {
-		return err
+	if err := d.w.names.Rename2(d.ctx, d.path, d.final, d.over); err != nil && !d.published(err) {
+		return overFolder(err)
 	}
-	if err := d.w.names.Rename2(d.ctx, d.temp, d.path, false); err != nil && !d.published(err) {
-		return err
-	}
-	d.pipe = nil
-	_ = d.dropFolder() // it may hold another writer's draft; and the file is there
+	d.done = true
 	return nil
 }
 
-// check compares what the NameNode has with what was written.
-func (d *draft) check() error {
-	status, err := d.w.names.GetFileInfo(d.ctx, d.temp)
-	if err != nil {
-		return err
+// overFolder recognises that a folder has the name, for which HDFS has no exception of its own.
+func overFolder(err error) error {
+	var remote *namenode.RemoteError
+	if errors.As(err, &remote) && strings.Contains(remote.Message, "must both be directories") {
+		return fmt.Errorf("%w: the name is that of a folder: %w", fs.ErrExist, err)
 	}
-	if n := int64(status.GetLength()); n != d.pipe.total || d.id != 0 && status.GetFileId() != d.id {
-		return fmt.Errorf("%w: %d bytes were written and the NameNode knows %d: write the file again", store.ErrUnavailable, d.pipe.total, n)
-	}
-	return nil
+	return err
 }
 
 // published tells whether a rename of unknown outcome took place.
@@ -131,37 +116,27 @@ func (d *draft) published(err error) bool {
 	}
 	ctx, cancel := d.cleanContext()
 	defer cancel()
-	status, err := d.w.names.GetFileInfo(ctx, d.path)
+	status, err := d.w.names.GetFileInfo(ctx, d.final)
 	return err == nil && status.GetFileId() == d.id
 }
 
 // abort gives the draft up.
 func (d *draft) abort() error {
-	if d.pipe == nil {
+	if d.done {
 		return nil
 	}
-	_, _ = d.pipe.drop()
-	d.pipe = nil
+	d.done = true
+	d.drop()
 	return d.clear()
 }
 
-// clear removes the draft and, if no other writer is in it, its folder.
+// clear removes the draft.
 func (d *draft) clear() error {
 	ctx, cancel := d.cleanContext()
 	defer cancel()
-	_, err := d.w.names.Delete(ctx, d.temp, false)
+	_, err := d.w.names.Delete(ctx, d.path, false)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return errors.Join(err, d.dropFolder())
-}
-
-func (d *draft) dropFolder() error {
-	ctx, cancel := d.cleanContext()
-	defer cancel()
-	_, err := d.w.names.Delete(ctx, path.Dir(d.temp), false)
-	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrNotExist) {
-		err = nil
+		return nil
 	}
 	return err
 }

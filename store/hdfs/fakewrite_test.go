@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -16,30 +15,41 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
+	"github.com/stepahead-io/stepahead/store/hdfs/internal/fakedn"
 	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
 )
 
-// lake is a NameNode in memory as writing sees it, and what DataNodes were sent.
+// lake is a NameNode in memory as writing sees it, with fake DataNodes.
 type lake struct {
+	nodes []*fakedn.Node
+	pool  *datanode.Pool
+
 	mu      sync.Mutex
 	entries map[string]*inode // files and folders
-	ids     uint64
-	now     int64 // the NameNode's clock, in ms
+	ids     uint64            // of inodes and blocks, and stamps
+	now     int64             // the NameNode's clock, in ms
 	calls   []string
 	// fail, if it is set, fails calls.
 	fail func(method, path string) error
-	// breaks, if it is set, says after how many bytes a stream breaks, and how many of those it was given are lost.
-	breaks func() (after, lost int)
-	// unsettled is how often a broken file is found not to be closed yet.
-	unsettled int
+	// fault, if it is set, is asked what a DataNode does with a request.
+	fault func(node int, r fakedn.Request) fakedn.Fault
+	// late is how often DataNodes are found not to have reported a block yet.
+	late int
+}
+
+// lakeBlock is a block as the NameNode knows it.
+type lakeBlock struct {
+	id, stamp uint64
+	length    int // -1: it is open
+	nodes     []int
 }
 
 type inode struct {
 	dir      bool
 	id       uint64
-	data     []byte
+	blocks   []*lakeBlock
 	holder   string // of the lease; "": closed
 	expired  bool   // the lease
 	modified int64
@@ -47,8 +57,37 @@ type inode struct {
 	factor   int
 }
 
-func newLake() *lake {
-	return &lake{entries: map[string]*inode{"/": {dir: true}}, now: 1_000_000}
+// openLake returns a lake, which the caller closes.
+func openLake() *lake {
+	c := &lake{entries: map[string]*inode{"/": {dir: true}}, now: 1_000_000, ids: 1000, pool: datanode.NewPool(datanode.Options{})}
+	for i := range 5 {
+		n, err := fakedn.Start(fakedn.Options{Script: func(r fakedn.Request) fakedn.Fault {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.fault == nil {
+				return fakedn.Fault{}
+			}
+			return c.fault(i, r)
+		}})
+		if err != nil {
+			panic(err)
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	return c
+}
+
+func newLake(t *testing.T) *lake {
+	c := openLake()
+	t.Cleanup(c.close)
+	return c
+}
+
+func (c *lake) close() {
+	c.pool.Close()
+	for _, n := range c.nodes {
+		n.Close()
+	}
 }
 
 func (c *lake) begin(method, name string) (func(), error) {
@@ -65,8 +104,11 @@ func (c *lake) begin(method, name string) (func(), error) {
 
 func missing(name string) error { return fmt.Errorf("%s: %w", name, fs.ErrNotExist) }
 
-func exception(class string) error {
-	return namenode.NewRemoteError("org.apache.hadoop."+class, "as it is", "nn:8020", "create")
+func exception(class string) error { return said(class, "as it is") }
+
+// said is an exception as a NameNode gives it.
+func said(class, message string) error {
+	return &namenode.RemoteError{Class: "org.apache.hadoop." + class, Message: message, NameNode: "nn:8020", Method: "create"}
 }
 
 func (c *lake) status(name string, e *inode) *hproto.FileStatus {
@@ -74,11 +116,18 @@ func (c *lake) status(name string, e *inode) *hproto.FileStatus {
 	if e.dir {
 		kind = hproto.FileStatus_DIR
 	}
-	s := &hproto.FileStatus{FileType: &kind, Path: []byte(name), Length: proto.Uint64(uint64(len(e.data))), FileId: &e.id, ModificationTime: proto.Uint64(uint64(e.modified))}
+	s := &hproto.FileStatus{FileType: &kind, Path: []byte(name), Length: proto.Uint64(e.length()), FileId: &e.id, ModificationTime: proto.Uint64(uint64(e.modified))}
 	if e.ec {
 		s.EcPolicy = &hproto.ErasureCodingPolicy{Name: proto.String("RS-6-3-1024k")}
 	}
 	return s
+}
+
+func (e *inode) length() (n uint64) {
+	for _, b := range e.blocks {
+		n += uint64(max(b.length, 0))
+	}
+	return n
 }
 
 func (c *lake) GetFileInfo(_ context.Context, name string) (*hproto.FileStatus, error) {
@@ -139,6 +188,8 @@ func (c *lake) Create(_ context.Context, r *hproto.CreateRequest) (*hproto.FileS
 	}
 	defer done()
 	switch e := c.entries[r.GetSrc()]; {
+	case c.entries[path.Dir(r.GetSrc())] == nil:
+		return nil, missing(r.GetSrc())
 	case e != nil && e.holder != "" && e.expired:
 		return nil, exception("hdfs.protocol.RecoveryInProgressException")
 	case e != nil && e.holder != "":
@@ -152,40 +203,115 @@ func (c *lake) Create(_ context.Context, r *hproto.CreateRequest) (*hproto.FileS
 	return c.status("", e), nil
 }
 
+// held returns a file that somebody writes.
+func (c *lake) held(name, holder string) (*inode, error) {
+	e := c.entries[name]
+	switch {
+	case e == nil:
+		return nil, missing(name)
+	case e.holder != holder:
+		return nil, &namenode.RemoteError{Class: "org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException"}
+	}
+	return e, nil
+}
+
+// commit takes what a client says of a file's last block.
+func (e *inode) commit(last *hproto.ExtendedBlock) error {
+	if len(e.blocks) == 0 {
+		if last != nil {
+			return said("java.io.IOException", "there is no block")
+		}
+		return nil
+	}
+	b := e.blocks[len(e.blocks)-1]
+	if last.GetBlockId() != b.id || last.GetGenerationStamp() != b.stamp {
+		return said("java.io.IOException", fmt.Sprintf("the last block is %d under %d, not %v", b.id, b.stamp, last))
+	}
+	b.length = int(last.GetNumBytes())
+	return nil
+}
+
+// reported tells whether a DataNode has closed the block.
+func (c *lake) reported(b *lakeBlock) bool {
+	if c.late > 0 {
+		c.late--
+		return false
+	}
+	return slices.ContainsFunc(b.nodes, func(i int) bool {
+		r := c.nodes[i].Replica(b.id)
+		return r != nil && r.Final && r.Stamp == b.stamp && len(r.Data) == b.length
+	})
+}
+
 func (c *lake) Complete(_ context.Context, r *hproto.CompleteRequest) (bool, error) {
 	done, err := c.begin("complete", r.GetSrc())
 	if err != nil {
 		return false, err
 	}
 	defer done()
-	c.entries[r.GetSrc()].holder = ""
-	return true, nil
-}
-
-func (c *lake) RecoverLease(_ context.Context, name, _ string) (bool, error) {
-	done, err := c.begin("recoverLease", name)
+	e, err := c.held(r.GetSrc(), r.GetClientName())
+	if err == nil {
+		err = e.commit(r.GetLast())
+	}
 	if err != nil {
 		return false, err
 	}
-	defer done()
-	if c.unsettled > 0 {
-		c.unsettled--
-		return false, nil
+	for _, b := range e.blocks {
+		if !c.reported(b) {
+			return false, nil
+		}
 	}
-	c.entries[name].holder = ""
+	e.holder = ""
 	return true, nil
 }
 
-func (c *lake) GetBlockLocations(_ context.Context, name string, _, _ int64) (*hproto.LocatedBlocks, error) {
-	done, err := c.begin("getBlockLocations", name)
+func (c *lake) AddBlock(_ context.Context, r *hproto.AddBlockRequest) (*hproto.LocatedBlock, error) {
+	done, err := c.begin("addBlock", r.GetSrc())
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	e := c.entries[name]
-	open := e.holder != ""
-	at := uint64(len(e.data) / fakeBlockSize * fakeBlockSize)
-	return &hproto.LocatedBlocks{LastBlock: &hproto.LocatedBlock{Offset: &at}, UnderConstruction: &open, IsLastBlockComplete: proto.Bool(!open)}, nil
+	e, err := c.held(r.GetSrc(), r.GetClientName())
+	if err == nil {
+		err = e.commit(r.GetPrevious())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n := len(e.blocks); n > 1 && !c.reported(e.blocks[n-2]) {
+		return nil, exception("hdfs.server.namenode.NotReplicatedYetException")
+	}
+	b := &lakeBlock{id: c.ids + 1, stamp: c.ids + 2, length: -1}
+	c.ids += 2
+	for k := range c.nodes {
+		i := (int(b.id) + k) % len(c.nodes)
+		shunned := slices.ContainsFunc(r.GetExcludeNodes(), func(d *hproto.DatanodeInfo) bool {
+			return d.GetId().GetDatanodeUuid() == c.nodes[i].Addr()
+		})
+		if !shunned && len(b.nodes) < 3 {
+			b.nodes = append(b.nodes, i)
+		}
+	}
+	if len(b.nodes) == 0 {
+		return nil, said("java.io.IOException", noNodes)
+	}
+	e.blocks = append(e.blocks, b)
+	return c.located(b), nil
+}
+
+const noNodes = "File /f could only be written to 0 of the 1 minReplication nodes. There are 5 datanode(s) running and 5 node(s) are excluded in this operation."
+
+func (b *lakeBlock) proto() *hproto.ExtendedBlock {
+	return &hproto.ExtendedBlock{PoolId: proto.String("BP-1"), BlockId: &b.id, GenerationStamp: &b.stamp}
+}
+
+func (c *lake) located(b *lakeBlock) *hproto.LocatedBlock {
+	l := &hproto.LocatedBlock{B: proto.CloneOf(b.proto())}
+	for _, i := range b.nodes {
+		l.Locs = append(l.Locs, c.nodes[i].Info())
+		l.StorageTypes, l.StorageIds = append(l.StorageTypes, 1), append(l.StorageIds, fmt.Sprint("DS-", i))
+	}
+	return l
 }
 
 func (c *lake) AbandonBlock(_ context.Context, r *hproto.AbandonBlockRequest) error {
@@ -194,15 +320,65 @@ func (c *lake) AbandonBlock(_ context.Context, r *hproto.AbandonBlockRequest) er
 		return err
 	}
 	defer done()
-	e := c.entries[r.GetSrc()]
-	if e.holder != r.GetHolder() {
-		return exception("hdfs.server.namenode.LeaseExpiredException")
+	e, err := c.held(r.GetSrc(), r.GetHolder())
+	if err != nil {
+		return err
 	}
-	e.data = e.data[:len(e.data)/fakeBlockSize*fakeBlockSize]
+	last := len(e.blocks) - 1
+	if last < 0 || e.blocks[last].id != r.GetB().GetBlockId() || e.blocks[last].length >= 0 {
+		return said("java.io.IOException", "that is not the last block, or it is closed")
+	}
+	e.blocks = e.blocks[:last]
 	return nil
 }
 
-const fakeBlockSize = 1 << 20
+// open returns a block that somebody writes.
+func (c *lake) open(id uint64, holder string) *lakeBlock {
+	for _, e := range c.entries {
+		if n := len(e.blocks); e.holder == holder && n > 0 && e.blocks[n-1].id == id {
+			return e.blocks[n-1]
+		}
+	}
+	return nil
+}
+
+func (c *lake) UpdateBlockForPipeline(_ context.Context, block *hproto.ExtendedBlock, holder string) (*hproto.LocatedBlock, error) {
+	done, err := c.begin("updateBlockForPipeline", "")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if c.open(block.GetBlockId(), holder) == nil {
+		return nil, missing("block")
+	}
+	c.ids++
+	return &hproto.LocatedBlock{B: &hproto.ExtendedBlock{PoolId: block.PoolId, BlockId: block.BlockId, GenerationStamp: proto.Uint64(c.ids)}}, nil
+}
+
+func (c *lake) UpdatePipeline(_ context.Context, r *hproto.UpdatePipelineRequest) error {
+	done, err := c.begin("updatePipeline", "")
+	if err != nil {
+		return err
+	}
+	defer done()
+	b := c.open(r.GetNewBlock().GetBlockId(), r.GetClientName())
+	if b == nil || b.stamp != r.GetOldBlock().GetGenerationStamp() || r.GetNewBlock().GetGenerationStamp() <= b.stamp || len(r.GetNewNodes()) == 0 || len(r.GetStorageIds()) != len(r.GetNewNodes()) {
+		return said("java.io.IOException", fmt.Sprintf("not the block that is written: %v", r))
+	}
+	b.stamp, b.nodes = r.GetNewBlock().GetGenerationStamp(), nil
+	for _, d := range r.GetNewNodes() {
+		b.nodes = append(b.nodes, slices.IndexFunc(c.nodes, func(n *fakedn.Node) bool { return n.Addr() == d.GetDatanodeUuid() }))
+	}
+	return nil
+}
+
+func (c *lake) RenewLease(context.Context, string) error {
+	done, err := c.begin("renewLease", "")
+	if err == nil {
+		done()
+	}
+	return err
+}
 
 func (c *lake) Mkdirs(_ context.Context, name string, _ fs.FileMode, _ bool) error {
 	done, err := c.begin("mkdirs", name)
@@ -269,7 +445,7 @@ func (c *lake) SetReplication(_ context.Context, name string, n int) (bool, erro
 		return false, nil
 	}
 	if n > 512 {
-		return false, namenode.NewRemoteError("java.io.IOException", "Requested replication factor of 600 exceeds maximum of 512 for "+name, "nn", "setReplication")
+		return false, &namenode.RemoteError{Class: "java.io.IOException", Message: "Requested replication factor of 600 exceeds maximum of 512 for " + name}
 	}
 	e.factor = n
 	return true, nil
@@ -280,83 +456,16 @@ func (c *lake) GetContentSummary(context.Context, string) (*hproto.ContentSummar
 }
 
 func (c *lake) GetServerDefaults(context.Context) (*hproto.FsServerDefaults, error) {
-	return &hproto.FsServerDefaults{BlockSize: proto.Uint64(1 << 20), Replication: proto.Uint32(3)}, nil
-}
-
-// sent is a stream to its DataNodes.
-type sent struct {
-	c           *lake
-	name        string
-	given       []byte
-	after, lost int
-	ended       bool
-}
-
-func (c *lake) appendTo(_ context.Context, name string) (stream, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls = append(c.calls, "append")
-	e := c.entries[name]
-	if e == nil || e.holder != "" {
-		return nil, missing(name)
-	}
-	e.holder = "the stream"
-	s := &sent{c: c, name: name, after: 1 << 40}
-	if c.breaks != nil {
-		s.after, s.lost = c.breaks()
-	}
-	return s, nil
-}
-
-func (s *sent) Holder() string { return "the stream" }
-
-func (s *sent) save(n int) {
-	e := s.c.entries[s.name]
-	e.data = append(e.data, s.given[:max(n, 0)]...)
-	s.given = nil
-}
-
-func (s *sent) Write(p []byte) (int, error) {
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	s.given = append(s.given, p...)
-	if len(s.given) > s.after {
-		s.given = s.given[:s.after]
-		return 0, io.ErrUnexpectedEOF
-	}
-	return len(p), nil
-}
-
-func (s *sent) Close() error {
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	if s.lost > 0 {
-		return store.ErrUnavailable
-	}
-	s.save(len(s.given))
-	s.c.entries[s.name].holder = ""
-	s.ended = true
-	return nil
-}
-
-func (s *sent) Abort() error {
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	if !s.ended && s.c.entries[s.name] != nil {
-		s.save(len(s.given) - s.lost)
-	}
-	s.ended = true
-	return nil
+	return &hproto.FsServerDefaults{BlockSize: proto.Uint64(6 << 20), Replication: proto.Uint32(3)}, nil
 }
 
 func newWriteStore(c *lake) *Store {
-	w := newWriting(c, nil, c.appendTo)
+	w := newWriting(c, nil, c.pool, new(nodeTable))
 	w.pause = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	return &Store{writes: w}
 }
 
-func (c *lake) wantOnly(t *testing.T, names ...string) {
-	t.Helper()
+func (c *lake) wantOnly(t interface{ Fatalf(string, ...any) }, names ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	got := []string{}
@@ -371,9 +480,34 @@ func (c *lake) wantOnly(t *testing.T, names ...string) {
 	}
 }
 
-func (c *lake) wantContent(t *testing.T, name string, want []byte) {
-	t.Helper()
-	if e := c.entries[name]; e == nil || e.holder != "" || !bytes.Equal(e.data, want) {
-		t.Fatalf("%s does not hold the %d bytes that were written, closed", name, len(want))
+// content is what a closed file holds: every replica that counts has the same bytes.
+func (c *lake) content(name string) ([]byte, error) {
+	e := c.entries[name]
+	if e == nil || e.holder != "" {
+		return nil, fmt.Errorf("%s is not there, or open", name)
+	}
+	all := []byte{}
+	for _, b := range e.blocks {
+		var data []byte
+		for _, i := range b.nodes {
+			r := c.nodes[i].Replica(b.id)
+			if r == nil || !r.Final || r.Stamp != b.stamp {
+				continue
+			}
+			if len(r.Data) != b.length || data != nil && !bytes.Equal(data, r.Data) {
+				return nil, fmt.Errorf("block %d at node %d has %d bytes of %d, or others", b.id, i, len(r.Data), b.length)
+			}
+			data = r.Data
+		}
+		all = append(all, data...)
+	}
+	return all, nil
+}
+
+func (c *lake) wantContent(t interface{ Fatalf(string, ...any) }, name string, want []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if got, err := c.content(name); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("%s holds %d bytes, not the %d that were written: %v", name, len(got), len(want), err)
 	}
 }

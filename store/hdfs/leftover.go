@@ -20,19 +20,48 @@ import (
 // lease that is not renewed may be taken. A writer that is alive closes and renames its draft in far less.
 const oldDraft = 60 * time.Second
 
-// sweepOld removes what killed writers left in a drafts' folder. own was made just now: its time of change is the
-// NameNode's now, and no other clock is asked. What cannot be removed stays for the next writer.
-func (w *writing) sweepOld(ctx context.Context, folder, own string, now *hproto.FileStatus) {
-	listing, err := w.names.GetListing(ctx, folder, nil, false)
+// sweepEvery is how often a Store looks for what killed writers left in a folder, when it writes there.
+const sweepEvery = time.Hour
+
+// maxSwept bounds the folders of which that is remembered.
+const maxSwept = 4096
+
+// sweep removes what killed writers left in a folder. own was made there just now: its time of change is the NameNode's
+// now, and no other clock is asked. What cannot be removed stays for the next writer, as does what does not fit one
+// answer: drafts come first in it.
+func (w *writing) sweep(ctx context.Context, folder string, own *hproto.FileStatus) {
+	if !w.sweeps(folder) {
+		return
+	}
+	listing, err := w.names.GetListing(ctx, folder, []byte(tempPrefix), false)
 	if err != nil {
 		return
 	}
 	for _, status := range listing.GetPartialListing() {
-		age := time.Duration(int64(now.GetModificationTime())-int64(status.GetModificationTime())) * time.Millisecond
-		if name := path.Join(folder, string(status.GetPath())); name != own && age >= oldDraft {
-			_ = w.removeDead(ctx, name)
+		base := string(status.GetPath())
+		if !strings.HasPrefix(base, tempPrefix) {
+			return
+		}
+		age := time.Duration(int64(own.GetModificationTime())-int64(status.GetModificationTime())) * time.Millisecond
+		if status.GetFileId() != own.GetFileId() && age >= oldDraft {
+			_ = w.removeDead(ctx, path.Join(folder, base))
 		}
 	}
+}
+
+// sweeps tells whether it is time to look into a folder.
+func (w *writing) sweeps(folder string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, known := w.swept[folder]
+	if known && now().Sub(last) < sweepEvery {
+		return false
+	}
+	if len(w.swept) >= maxSwept {
+		clear(w.swept)
+	}
+	w.swept[folder] = now()
+	return true
 }
 
 // errAlive: a writer that renews its lease has the draft.
@@ -98,28 +127,11 @@ func (w *writing) remove(ctx context.Context, name string) error {
 		}
 	}
 	for _, status := range listing.GetPartialListing() {
-		if held := w.removeDrafts(ctx, path.Join(name, string(status.GetPath()))); held != nil {
+		if held := w.removeDead(ctx, path.Join(name, string(status.GetPath()))); held != nil {
 			return fmt.Errorf("%w: %w", syscall.ENOTEMPTY, held)
 		}
 	}
 	return w.delete(ctx, name)
-}
-
-// removeDrafts removes a drafts' folder in which nobody writes.
-func (w *writing) removeDrafts(ctx context.Context, folder string) error {
-	listing, err := w.names.GetListing(ctx, folder, nil, false)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, status := range listing.GetPartialListing() {
-		if err := w.removeDead(ctx, path.Join(folder, string(status.GetPath()))); err != nil {
-			return err
-		}
-	}
-	if err := w.delete(ctx, folder); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 func (w *writing) delete(ctx context.Context, name string) error {

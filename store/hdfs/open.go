@@ -60,7 +60,7 @@ func open(url string, o Options) (*Store, string, error) {
 		Stall: max(o.Conf.Duration("dfs.client.socket-timeout", 0, time.Millisecond), 0),
 	})
 	s := newStore(o, cluster, nn, pool)
-	s.nn, s.pool, s.writes, s.others = nn, pool, openWriting(o, cluster, nn), newOthers(calls)
+	s.nn, s.pool, s.writes, s.others = nn, pool, newWriting(nn, o.Conf, pool, &s.nodes), newOthers(calls)
 	s.visible = func(ctx context.Context, n *node, b *block) (int64, error) {
 		return namenode.VisibleLength(ctx, dataNodeCalls(calls, o.Conf, n), b.ext)
 	}

@@ -14,6 +14,7 @@ import (
 var (
 	_ store.Store      = (*Store)(nil)
 	_ store.Replicator = (*Store)(nil)
+	_ store.Replacer   = (*Store)(nil)
 	_ store.BlockSizer = (*Store)(nil)
 )
 
@@ -32,11 +33,12 @@ func (s *Store) change(ctx context.Context, names ...string) error {
 }
 
 // Create implements store.Store. The file has the replication and block size of the configuration, else the NameNode's, and
-// is replicated also in a folder with an erasure coding policy. Until Close it lies in a hidden folder beside its name.
-// A DataNode or NameNode that fails meanwhile is gone around. Close is as durable as HDFS is: the bytes are with as many
+// is replicated also in a folder with an erasure coding policy. Until Close it lies beside its name under one that List
+// leaves out. A DataNode or NameNode that fails meanwhile is gone around; a block that loses DataNodes goes on with the
+// others, and HDFS makes the missing replicas when it is closed. Close is as durable as HDFS is: the bytes are with as many
 // DataNodes as it demands at least, and on their disks where dfs.datanode.synconclose is set. Parent folders that it
-// made stay when the Writer is aborted. What a killed writer leaves is removed by the next Create of the same name
-// after a minute, and by Remove of the folder.
+// made stay when the Writer is aborted. What a killed writer leaves is removed, after a minute, by another Store that
+// writes in the folder, and by Remove of the folder.
 func (s *Store) Create(ctx context.Context, name string) (store.Writer, error) {
 	if err := s.change(ctx, name); err != nil {
 		return nil, s.failed("Create", name, err)
@@ -67,7 +69,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	if err != nil {
 		return 0, w.s.failed("Write", w.name, err)
 	}
-	n, err := w.draft.pipe.Write(p)
+	n, err := w.draft.Write(p)
 	if err != nil {
 		w.err = err
 		return n, w.s.failed("Write", w.name, err)
@@ -86,7 +88,7 @@ func (w *writer) Close() error {
 	}
 	if err == nil {
 		err = d.publish()
-		w.s.layouts.forget(d.path)
+		w.s.layouts.forget(d.final)
 	}
 	if err != nil {
 		err = w.s.failed("Close", w.name, errors.Join(err, d.abort()))
@@ -105,6 +107,31 @@ func (w *writer) Abort() error {
 		return w.s.failed("Abort", w.name, err)
 	}
 	return nil
+}
+
+// Replace implements store.Replacer.
+func (s *Store) Replace(ctx context.Context, name string, data []byte) error {
+	err := s.change(ctx, name)
+	if err == nil {
+		err = s.writes.replace(ctx, s.path(name), data)
+		s.layouts.forget(s.path(name))
+	}
+	if err != nil {
+		return s.failed("Replace", name, err)
+	}
+	return nil
+}
+
+func (w *writing) replace(ctx context.Context, path string, data []byte) error {
+	d, err := w.draft(ctx, path)
+	if err != nil {
+		return err
+	}
+	d.over = true
+	if _, err = d.Write(data); err == nil {
+		err = d.publish()
+	}
+	return errors.Join(err, d.abort())
 }
 
 // Rename implements store.Store.

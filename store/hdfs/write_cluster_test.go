@@ -113,7 +113,7 @@ func TestADeadDataNodeDoesNotEndAWriter(t *testing.T) {
 	if _, err := w.Write(data[:2<<20]); err != nil {
 		t.Fatal(err)
 	}
-	blocks := c.Locations(w.(*writer).draft.temp)
+	blocks := c.Locations(w.(*writer).draft.path)
 	victim := blocks[len(blocks)-1].Nodes[0]
 	c.Kill(victim)
 	for rest := data[2<<20:]; len(rest) > 0; {
@@ -260,8 +260,9 @@ func TestALivingWriterKeepsItsDraft(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.PutOpen(path.Join(draftFolder(dir+"/d/g"), "left"), []byte("left"), 1, 1<<20)
-	if _, err := s.writes.names.RecoverLease(t.Context(), path.Join(draftFolder(dir+"/d/g"), "left"), "x"); err != nil {
+	left := path.Join(dir, "d", tempPrefix+"left")
+	c.PutOpen(left, []byte("left"), 1, 1<<20)
+	if _, err := s.nn.RecoverLease(t.Context(), left, "x"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Remove(t.Context(), dir+"/d/f"); err != nil {
@@ -277,7 +278,7 @@ func TestAnExpiredLeaseFreesADraft(t *testing.T) {
 	testdata.Soak(t)
 	c := hdfstest.Shared(t)
 	s, dir := writeOn(t, c)
-	left := path.Join(draftFolder(dir+"/d/f"), "left")
+	left := path.Join(dir, "d", tempPrefix+"left")
 	_, err := s.nn.Create(t.Context(), &hproto.CreateRequest{
 		Src: &left, ClientName: proto.String("dead"), CreateParent: proto.Bool(true), CreateFlag: proto.Uint32(uint32(hproto.CreateRequest_CREATE)),
 		Masked: &hproto.FsPermission{Perm: proto.Uint32(0o644)}, Replication: proto.Uint32(1), BlockSize: proto.Uint64(1 << 20),
@@ -296,7 +297,7 @@ func TestAnExpiredLeaseFreesADraft(t *testing.T) {
 		if !errors.Is(err, errAlive) || time.Since(start) > 2*oldDraft {
 			t.Fatal(err)
 		}
-		if err := wait(t.Context(), time.Second); err != nil {
+		if err := sleep(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}

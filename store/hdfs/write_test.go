@@ -9,13 +9,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/conf"
+	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
+	"github.com/stepahead-io/stepahead/store/hdfs/internal/fakedn"
 	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
-	"github.com/stepahead-io/stepahead/store/hdfs/token"
 )
 
 func writeFile(s *Store, name string, data []byte) error {
@@ -31,7 +34,7 @@ func writeFile(s *Store, name string, data []byte) error {
 }
 
 func TestCreateLeavesTheFileAlone(t *testing.T) {
-	c := newLake()
+	c := newLake(t)
 	s := newWriteStore(c)
 	data := random(700_000, 1)
 	if err := writeFile(s, "/d/f", data); err != nil {
@@ -48,111 +51,236 @@ func TestCreateLeavesTheFileAlone(t *testing.T) {
 	c.wantOnly(t, "/d", "/d/empty", "/d/f")
 }
 
-// TestBrokenStreams: whatever breaks, as long as what was acknowledged is saved, the file is right; or there is an
-// error and no file.
-func TestBrokenStreams(t *testing.T) {
-	all := random(4<<20, 2)
+// TestFaultyDataNodes: whatever DataNodes do, the file holds what was written, or there is an error and no file.
+func TestFaultyDataNodes(t *testing.T) {
+	all := random(15<<20, 2)
 	rapid.Check(t, func(rt *rapid.T) {
-		c := newLake()
-		breaks := rapid.IntRange(0, maxBroken+2).Draw(rt, "breaks")
-		left := breaks
-		c.breaks = func() (int, int) {
-			if left == 0 {
-				return 1 << 40, 0
+		c := openLake()
+		defer c.close()
+		left := rapid.IntRange(0, maxBroken+4).Draw(rt, "faults")
+		faults := rapid.SliceOfN(rapid.Custom(drawFault), left, left).Draw(rt, "which")
+		only := rapid.IntRange(1, len(c.nodes)).Draw(rt, "faulty nodes")
+		c.fault = func(node int, r fakedn.Request) fakedn.Fault {
+			if node >= only || len(faults) == 0 {
+				return fakedn.Fault{}
 			}
-			left--
-			after := rapid.IntRange(0, 3<<20).Draw(rt, "after")
-			return after, rapid.IntRange(0, min(after, 700<<10)).Draw(rt, "lost")
+			f := faults[0]
+			faults = faults[1:]
+			return f
 		}
-		c.unsettled = rapid.IntRange(0, 3).Draw(rt, "unsettled")
+		c.late = rapid.IntRange(0, 3).Draw(rt, "late")
 		data := all[:rapid.IntRange(0, len(all)).Draw(rt, "size")]
-		err := writeFile(newWriteStore(c), "/f", data)
+		s := newWriteStore(c)
+		err := s.writeFaulty("/f", data, rapid.SampledFrom([]int{1 << 10, 100_000, 1 << 20, 16 << 20}).Draw(rt, "piece"))
 		if err != nil {
-			if breaks <= maxBroken {
-				rt.Fatalf("%d streams broke: %v", breaks, err)
+			if left <= maxBroken/2 && only <= 2 {
+				rt.Fatalf("%d faults: %v", left, err)
 			}
-			c.wantOnly(t)
+			if store.ClassOf(err) != store.Retryable {
+				rt.Fatalf("%v is %s", err, store.ClassOf(err))
+			}
+			c.wantOnly(rt)
 			return
 		}
-		c.wantOnly(t, "/f")
-		c.wantContent(t, "/f", data)
-		if n := c.entries["/f"].factor; n != 0 && n != 3 {
-			rt.Fatalf("the file has %d replicas, want 3", n)
-		}
+		c.wantOnly(rt, "/f")
+		c.wantContent(rt, "/f", data)
 	})
 }
 
-// TestFewDataNodes: after some broken streams blocks are asked for with fewer replicas, at the end with all.
-func TestFewDataNodes(t *testing.T) {
-	c := newLake()
-	s := newWriteStore(c)
-	good := s.writes.appendTo
-	s.writes.appendTo = func(ctx context.Context, name string) (stream, error) {
-		if n := c.entries[name].factor; n == 0 || n > 1 {
-			return nil, store.ErrUnavailable
+// drawFault draws what a DataNode does wrong, without waiting.
+func drawFault(t *rapid.T) fakedn.Fault {
+	f := fakedn.Fault{After: rapid.SampledFrom([]int{0, 0, 1, 2, 20, 63, 64, 65, 70, 90, 96, 97}).Draw(t, "after")}
+	switch rapid.IntRange(0, 4).Draw(t, "fault") {
+	case 0:
+		f.Hangup = true
+	case 1:
+		f.Status, f.Message = hproto.BlockOpResponse_ERROR, "no"
+	case 2:
+		f.Ack = func(a *hproto.PipelineAck) { *a.Seqno += 1 }
+	case 3:
+		f.Status = hproto.BlockOpResponse_ERROR_CHECKSUM
+	}
+	return f
+}
+
+// writeFaulty writes a file in pieces.
+func (s *Store) writeFaulty(name string, data []byte, piece int) error {
+	w, err := s.Create(context.Background(), name)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	for len(data) > 0 {
+		n, err := w.Write(data[:min(piece, len(data))])
+		if err != nil {
+			return err
 		}
-		return good(ctx, name)
+		data = data[n:]
 	}
-	if err := writeFile(s, "/f", []byte("x")); err != nil {
-		t.Fatal(err)
+	return w.Close()
+}
+
+// TestSmallFilesAreCheap: a file of one block takes the calls that HDFS cannot do without, and no others.
+func TestSmallFilesAreCheap(t *testing.T) {
+	c := newLake(t)
+	s := newWriteStore(c)
+	for _, step := range []struct {
+		what string
+		do   func() error
+		want string
+	}{
+		{"the first in a new folder", func() error { return writeFile(s, "/d/f", []byte("x")) },
+			"getFileInfo create mkdirs create getListing addBlock complete rename2"},
+		{"another", func() error { return writeFile(s, "/d/g", []byte("x")) }, "getFileInfo create addBlock complete rename2"},
+		{"empty", func() error { return writeFile(s, "/d/h", nil) }, "getFileInfo create complete rename2"},
+		{"replaced", func() error { return store.ReplaceFile(t.Context(), s, "/d/f", []byte("new")) }, "create addBlock complete rename2"},
+		{"13 MiB, in three blocks", func() error { return writeFile(s, "/d/i", random(13<<20, 1)) },
+			"getFileInfo create addBlock addBlock addBlock complete rename2"},
+	} {
+		c.calls = nil
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
+		}
+		if got := strings.Join(c.calls, " "); got != step.want {
+			t.Errorf("%s: %s; want %s", step.what, got, step.want)
+		}
 	}
-	c.wantContent(t, "/f", []byte("x"))
-	if n := c.entries["/f"].factor; n != 3 {
-		t.Errorf("%d replicas, want 3", n)
+	c.wantContent(t, "/d/f", []byte("new"))
+}
+
+// TestReplace: what has the name is replaced by the whole of the new, or stays.
+func TestReplace(t *testing.T) {
+	c := newLake(t)
+	s := newWriteStore(c)
+	for _, text := range []string{"old", "new"} {
+		if err := s.Replace(t.Context(), "/d/f", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		c.wantContent(t, "/d/f", []byte(text))
+	}
+	c.fail = func(method, _ string) error {
+		if method == "complete" {
+			return store.ErrUnavailable
+		}
+		return nil
+	}
+	if err := s.Replace(t.Context(), "/d/f", []byte("newer")); store.ClassOf(err) != store.Retryable {
+		t.Error(err)
+	}
+	c.wantContent(t, "/d/f", []byte("new"))
+	c.wantOnly(t, "/d", "/d/f")
+	c.fail = func(method, _ string) error {
+		if method == "rename2" {
+			return &namenode.RemoteError{Class: "java.io.IOException", Message: "Source /d/x and destination /d must both be directories"}
+		}
+		return nil
+	}
+	if err := s.Replace(t.Context(), "/d", nil); !errors.Is(err, fs.ErrExist) {
+		t.Error(err)
 	}
 }
 
-func TestLostAcknowledgedBytesAreAnError(t *testing.T) {
-	c := newLake()
-	c.breaks = func() (int, int) { return 3 << 20, 5 << 19 }
-	err := writeFile(newWriteStore(c), "/f", random(4<<20, 3))
-	if store.ClassOf(err) != store.Retryable || !strings.Contains(err.Error(), "too few to go on") {
+// TestAllBytesLost: the only DataNode of a block is gone, with bytes that nobody else has.
+func TestAllBytesLost(t *testing.T) {
+	c := newLake(t)
+	c.fault = func(_ int, r fakedn.Request) fakedn.Fault {
+		if r.Write.GetStage() != hproto.OpWriteBlock_SETUP_CREATE {
+			return fakedn.Fault{Hangup: true}
+		}
+		return fakedn.Fault{Hangup: true, After: 90}
+	}
+	err := writeFile(newWriteStore(c), "/f", random(6<<20, 3))
+	if store.ClassOf(err) != store.Retryable || !strings.Contains(err.Error(), "connection broke") {
 		t.Fatal(err)
 	}
 	c.wantOnly(t)
 }
 
-// TestPermanentErrorsAreNotRetried: more streams do not help against a quota.
+// TestALostLeaseIsSaid: it must not look as if the name that is written did not exist.
+func TestALostLeaseIsSaid(t *testing.T) {
+	for _, lost := range []error{missing("/f"), exception("hdfs.server.namenode.LeaseExpiredException")} {
+		c := newLake(t)
+		c.fail = func(method, _ string) error {
+			if method == "addBlock" {
+				return lost
+			}
+			return nil
+		}
+		err := writeFile(newWriteStore(c), "/f", []byte("x"))
+		if !errors.Is(err, errGone) || store.ClassOf(err) != store.Retryable {
+			t.Errorf("%v is %s", err, store.ClassOf(err))
+		}
+	}
+}
+
+// TestPermanentErrorsAreNotRetried: asking again does not help against a quota.
 func TestPermanentErrorsAreNotRetried(t *testing.T) {
 	for _, c := range []struct {
 		said  error
 		match error
 	}{
-		{namenode.NewRemoteError("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota of /d is exceeded", "nn", "addBlock"), syscall.EDQUOT},
-		{namenode.NewRemoteError("java.io.IOException", "File /f could only be written to 0 of the 1 minReplication nodes. There are 3 datanode(s) running and 3 node(s) are excluded in this operation.", "nn", "addBlock"), syscall.ENOSPC},
-		{namenode.NewRemoteError("org.apache.hadoop.security.AccessControlException", "Permission denied", "nn", "append"), fs.ErrPermission},
+		{said("hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota of /d is exceeded"), syscall.EDQUOT},
+		{said("java.io.IOException", noNodes), syscall.ENOSPC},
+		{said("security.AccessControlException", "Permission denied"), fs.ErrPermission},
 	} {
-		fake := newLake()
-		s := newWriteStore(fake)
-		opened := 0
-		s.writes.appendTo = func(context.Context, string) (stream, error) { opened++; return nil, writeError(c.said) }
-		err := writeFile(s, "/f", []byte("x"))
-		if !errors.Is(err, c.match) || store.ClassOf(err) != store.Permanent || opened != 1 {
-			t.Errorf("%v (%s) after %d streams, want %v after 1", err, store.ClassOf(err), opened, c.match)
+		fake := newLake(t)
+		asked := 0
+		fake.fail = func(method, _ string) error {
+			if method != "addBlock" {
+				return nil
+			}
+			asked++
+			return c.said
+		}
+		err := writeFile(newWriteStore(fake), "/f", []byte("x"))
+		if !errors.Is(err, c.match) || store.ClassOf(err) != store.Permanent || asked != 1 {
+			t.Errorf("%v (%s) after %d calls, want %v after 1", err, store.ClassOf(err), asked, c.match)
 		}
 		fake.wantOnly(t)
 	}
 }
 
+// TestLeasesAreRenewed for as long as a file is written, whether or not renewals succeed.
+func TestLeasesAreRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		keep := func() *lease {
+			return keepLease(ctx, leaseBeat, func(context.Context) error { n++; return store.ErrUnavailable })
+		}
+		l := keep()
+		time.Sleep(5*leaseBeat + time.Second)
+		l.drop()
+		l.drop()
+		time.Sleep(10 * leaseBeat)
+		if n != 5 {
+			t.Errorf("%d renewals, want 5", n)
+		}
+		keep()
+		cancel()
+		time.Sleep(10 * leaseBeat)
+		if n > 6 {
+			t.Errorf("%d renewals after the end", n-5)
+		}
+	})
+}
+
 func TestNoDataNodeIsNotForEver(t *testing.T) {
-	said := namenode.NewRemoteError("java.io.IOException", "File /f could only be written to 0 of the 1 minReplication nodes. There are 0 datanode(s) running and 0 node(s) are excluded in this operation.", "nn", "addBlock")
-	if err := writeError(said); store.ClassOf(err) != store.Retryable {
-		t.Errorf("%v is %s", err, store.ClassOf(err))
-	}
-	if err := writeError(errors.New("no available namenodes: refused")); store.ClassOf(err) != store.Retryable {
+	none := said("java.io.IOException", strings.Replace(noNodes, "5 datanode", "0 datanode", 1))
+	if err := writeError(none); store.ClassOf(err) != store.Retryable {
 		t.Errorf("%v is %s", err, store.ClassOf(err))
 	}
 	if err := writeError(context.Canceled); store.ClassOf(err) != store.ClassUnknown {
 		t.Errorf("%v is %s", err, store.ClassOf(err))
 	}
-	zone := namenode.NewRemoteError("org.apache.hadoop.hdfs.UnknownCryptoProtocolVersionException", "No crypto protocol versions", "nn", "create")
+	zone := exception("hdfs.UnknownCryptoProtocolVersionException")
 	if err := writeError(zone); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
 }
 
 func TestSafeModeIsSaid(t *testing.T) {
-	c := newLake()
+	c := newLake(t)
 	c.fail = func(method, _ string) error {
 		if method == "mkdirs" {
 			return exception("hdfs.server.namenode.SafeModeException")
@@ -167,7 +295,7 @@ func TestSafeModeIsSaid(t *testing.T) {
 
 func TestUnknownOutcomeOfTheLastRename(t *testing.T) {
 	for _, took := range []bool{true, false} {
-		c := newLake()
+		c := newLake(t)
 		c.fail = func(method, name string) error {
 			if method != "rename2" {
 				return nil
@@ -191,7 +319,7 @@ func TestUnknownOutcomeOfTheLastRename(t *testing.T) {
 }
 
 func TestWriterEndsWithItsContext(t *testing.T) {
-	c := newLake()
+	c := newLake(t)
 	s := newWriteStore(c)
 	ctx, cancel := context.WithCancel(t.Context())
 	w, err := s.Create(ctx, "/d/f")
@@ -217,39 +345,9 @@ func TestWriterEndsWithItsContext(t *testing.T) {
 	c.wantOnly(t, "/d")
 }
 
-func TestATokenAloneCannotWrite(t *testing.T) {
-	c := newLake()
-	s := newWriteStore(c)
-	s.writes.refused = errTokenOnly
-	if err := writeFile(s, "/f", nil); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "keytab") {
-		t.Fatal(err)
-	}
-	c.entries["/g"] = &inode{}
-	if err := s.Rename(t.Context(), "/g", "/h"); err != nil {
-		t.Fatalf("a rename needs no DataNode: %v", err)
-	}
-	c.wantOnly(t, "/h")
-}
-
-// TestTokensWithoutSecurity: launchers name a token file on clusters without security too.
-func TestTokensWithoutSecurity(t *testing.T) {
-	auth := namenode.NewAuth(namenode.AuthOptions{Tokens: func() (map[string]token.Token, error) { return nil, nil }})
-	for security, want := range map[string]error{"": nil, "simple": nil, "Kerberos": errTokenOnly} {
-		cfg := new(conf.Config).With("hadoop.security.authentication", security)
-		if got := openWriting(Options{Conf: cfg, Auth: auth}, conf.Cluster{}, nil).refused; got != want {
-			t.Errorf("security %q: %v, want %v", security, got, want)
-		}
-	}
-	if err := openWriting(Options{Conf: new(conf.Config), User: "alice", RealUser: "agent"}, conf.Cluster{}, nil).refused; !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("as another user: %v", err)
-	}
-}
-
 // leave puts what a killed writer of a name left.
 func (c *lake) leave(name string, e inode) string {
-	folder := draftFolder(name)
-	c.entries[folder] = &inode{dir: true}
-	left := path.Join(folder, "left")
+	left := path.Join(path.Dir(name), tempPrefix+"left")
 	c.entries[left] = &e
 	return left
 }
@@ -267,7 +365,7 @@ func TestLeftovers(t *testing.T) {
 		{"lease renewed", inode{modified: 0, holder: "alive"}, false, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			fake := newLake()
+			fake := newLake(t)
 			left := fake.leave("/d/f", c.left)
 			fake.entries["/d"] = &inode{dir: true}
 			if err := writeFile(newWriteStore(fake), "/d/f", []byte("x")); err != nil {
@@ -277,7 +375,7 @@ func TestLeftovers(t *testing.T) {
 				t.Errorf("gone after Create: %v", gone)
 			}
 
-			fake = newLake()
+			fake = newLake(t)
 			fake.leave("/d/f", c.left)
 			fake.entries["/d"] = &inode{dir: true}
 			err := newWriteStore(fake).Remove(t.Context(), "/d")
@@ -292,7 +390,7 @@ func TestLeftovers(t *testing.T) {
 }
 
 func TestRemoveKeepsFiles(t *testing.T) {
-	c := newLake()
+	c := newLake(t)
 	s := newWriteStore(c)
 	left := c.leave("/d/f", inode{})
 	c.entries["/d"] = &inode{dir: true}
@@ -312,7 +410,7 @@ func TestRemoveKeepsFiles(t *testing.T) {
 }
 
 func TestRenameInsideTheFake(t *testing.T) {
-	c := newLake()
+	c := newLake(t)
 	s := newWriteStore(c)
 	for name, e := range map[string]inode{"/f": {id: 1}, "/g": {id: 2}, "/d": {dir: true}, "/d/x": {id: 3}} {
 		c.entries[name] = &e
@@ -343,7 +441,7 @@ func TestRenameInsideTheFake(t *testing.T) {
 }
 
 func TestSetReplicationSaysWhy(t *testing.T) {
-	c := newLake()
+	c := newLake(t)
 	s := newWriteStore(c)
 	for name, e := range map[string]inode{"/f": {}, "/d": {dir: true}, "/coded": {ec: true}} {
 		c.entries[name] = &e
@@ -363,8 +461,8 @@ func TestSetReplicationSaysWhy(t *testing.T) {
 }
 
 func TestShapeOfNewFiles(t *testing.T) {
-	s := newWriteStore(newLake())
-	if n := s.BlockSize(); n != 1<<20 {
+	s := newWriteStore(newLake(t))
+	if n := s.BlockSize(); n != 6<<20 {
 		t.Errorf("the NameNode's block size is %d", n)
 	}
 	c := new(conf.Config).With("dfs.blocksize", "32m").With("dfs.replication", "2").With("fs.permissions.umask-mode", "077")
@@ -376,7 +474,7 @@ func TestShapeOfNewFiles(t *testing.T) {
 	if p := s.writes.permissions(0o777); p != 0o700 {
 		t.Errorf("permissions %o", p)
 	}
-	if p := newWriteStore(newLake()).writes.permissions(0o666); p != 0o644 {
+	if p := newWriteStore(newLake(t)).writes.permissions(0o666); p != 0o644 {
 		t.Errorf("permissions %o", p)
 	}
 	sum, err := s.ContentSummary(t.Context(), "/")

@@ -2,15 +2,13 @@ package hdfs
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/stepahead-io/stepahead/store/hdfs/conf"
+	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 )
 
@@ -20,10 +18,12 @@ type changes interface {
 	GetListing(ctx context.Context, path string, startAfter []byte, locations bool) (*hproto.DirectoryListing, error)
 	IsFileClosed(ctx context.Context, path string) (bool, error)
 	Create(ctx context.Context, request *hproto.CreateRequest) (*hproto.FileStatus, error)
-	Complete(ctx context.Context, request *hproto.CompleteRequest) (bool, error)
-	GetBlockLocations(ctx context.Context, path string, off, n int64) (*hproto.LocatedBlocks, error)
+	AddBlock(ctx context.Context, request *hproto.AddBlockRequest) (*hproto.LocatedBlock, error)
 	AbandonBlock(ctx context.Context, request *hproto.AbandonBlockRequest) error
-	RecoverLease(ctx context.Context, path, clientName string) (bool, error)
+	UpdateBlockForPipeline(ctx context.Context, block *hproto.ExtendedBlock, clientName string) (*hproto.LocatedBlock, error)
+	UpdatePipeline(ctx context.Context, request *hproto.UpdatePipelineRequest) error
+	Complete(ctx context.Context, request *hproto.CompleteRequest) (bool, error)
+	RenewLease(ctx context.Context, clientName string) error
 	Mkdirs(ctx context.Context, path string, permissions fs.FileMode, parents bool) error
 	Delete(ctx context.Context, path string, recursive bool) (bool, error)
 	Rename2(ctx context.Context, from, to string, overwrite bool) error
@@ -32,26 +32,12 @@ type changes interface {
 	GetServerDefaults(ctx context.Context) (*hproto.FsServerDefaults, error)
 }
 
-// stream sends what is written to it to DataNodes, as the end of one file.
-type stream interface {
-	io.Writer
-	// Close returns when the NameNode has closed the file with all bytes.
-	Close() error
-	// Abort gives up what is not with DataNodes yet, and frees the stream. It may follow a failed Close. Its
-	// error is what DataNodes had against the stream, or nil.
-	Abort() error
-	// Holder is the name by which the NameNode knows who has the file.
-	Holder() string
-}
-
 // writing is the part of a Store that changes the file system.
 type writing struct {
 	names changes
 	conf  *conf.Config
-	// appendTo opens a stream at the end of a closed file; it ends with ctx.
-	appendTo func(ctx context.Context, path string) (stream, error)
-	// refused is why no files can be written; nil: they can.
-	refused error
+	pool  *datanode.Pool
+	nodes *nodeTable
 	// newName returns a name that nobody else has.
 	newName func() string
 	// pause waits, or returns the context's error.
@@ -59,13 +45,17 @@ type writing struct {
 
 	mu       sync.Mutex
 	defaults *hproto.FsServerDefaults
+	swept    map[string]time.Time // folders, and when what killed writers left there was last looked for
 }
 
-// errTokenOnly: what sends blocks to DataNodes knows Kerberos and no tokens.
-var errTokenOnly = fmt.Errorf("%w: with a delegation token alone no files can be written: log in with a keytab or a ticket cache", errors.ErrUnsupported)
+func newWriting(names changes, c *conf.Config, pool *datanode.Pool, nodes *nodeTable) *writing {
+	return &writing{names: names, conf: c, pool: pool, nodes: nodes, newName: randomName, pause: sleep, swept: map[string]time.Time{}}
+}
 
-func newWriting(names changes, c *conf.Config, appendTo func(context.Context, string) (stream, error)) *writing {
-	return &writing{names: names, conf: c, appendTo: appendTo, newName: randomName, pause: wait}
+// patience bounds the wait for DataNodes: what Hadoop's clients wait for a pipeline of three. Each of these waits a little
+// less for the next, so that who failed is known.
+func (w *writing) patience() time.Duration {
+	return w.conf.Duration("dfs.client.socket-timeout", time.Minute, time.Millisecond) + 15*time.Second
 }
 
 // shape is how new files are stored.
@@ -113,15 +103,4 @@ func (w *writing) permissions(all fs.FileMode) fs.FileMode {
 		mask = 0o022
 	}
 	return all &^ fs.FileMode(mask)
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conn is a connection to a DataNode on which one operation at a time runs.
+// conn is a connection to a DataNode on which one operation at a time runs. One goroutine may read while another writes.
 type conn struct {
 	net.Conn
 	src io.Reader // what the DataNode says, unwrapped
@@ -20,7 +20,7 @@ type conn struct {
 	raw syscall.RawConn // nil where the bytes must be unwrapped, or there is no socket
 
 	stall  time.Duration // without any byte for so long, the connection is broken
-	armed  time.Time     // when the deadline was last moved
+	armed  struct{ read, write time.Time } // when the deadlines were last moved
 	wire   int64         // bytes received
 	data   int           // bytes of data in the DataNode's packets, as last seen; 0: not yet
 	reused bool
@@ -53,7 +53,7 @@ func newConn(c net.Conn, stall time.Duration) *conn {
 
 // Read reads from the wire, at most for the time a connection may stand still.
 func (k *conn) Read(b []byte) (int, error) {
-	k.arm()
+	k.armRead()
 	n, err := k.Conn.Read(b)
 	k.wire += int64(n)
 	return n, k.still(err)
@@ -61,7 +61,9 @@ func (k *conn) Read(b []byte) (int, error) {
 
 // Write writes to the wire, likewise.
 func (k *conn) Write(b []byte) (int, error) {
-	k.arm()
+	if at, moved := k.due(&k.armed.write); moved {
+		_ = k.SetWriteDeadline(at)
+	}
 	n, err := k.Conn.Write(b)
 	return n, k.still(err)
 }
@@ -69,7 +71,7 @@ func (k *conn) Write(b []byte) (int, error) {
 // readv reads into pieces, in this order, as much as is there, and at least a byte. There must be a socket (raw) and at
 // most maxPieces.
 func (k *conn) readv(pieces [][]byte) (int, error) {
-	k.arm()
+	k.armRead()
 	k.vector.to = pieces
 	err := k.raw.Read(k.vector.read)
 	k.vector.to = nil
@@ -103,19 +105,25 @@ func (v *vector) receive(fd uintptr) bool {
 	}
 }
 
-// arm moves the deadline ahead. Moving it costs more than asking for the time, so it is moved a few times in a stall only.
-func (k *conn) arm() {
+// due moves a deadline ahead. Moving it costs more than asking for the time, so it is moved a few times in a stall only.
+func (k *conn) due(armed *time.Time) (at time.Time, moved bool) {
 	now := time.Now()
-	if now.Sub(k.armed) < k.stall/8 {
-		return
+	if now.Sub(*armed) < k.stall/8 {
+		return time.Time{}, false
 	}
-	k.armed = now
-	_ = k.SetDeadline(now.Add(k.stall)) // fails on closed connections only, and then so does what follows
+	*armed = now
+	return now.Add(k.stall), true
+}
+
+func (k *conn) armRead() {
+	if at, moved := k.due(&k.armed.read); moved {
+		_ = k.SetReadDeadline(at) // fails on closed connections only, and then so does what follows
+	}
 }
 
 func (k *conn) still(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("nothing came for %v: %w", k.stall, err)
+		return fmt.Errorf("nothing moved for %v: %w", k.stall, err)
 	}
 	return err
 }

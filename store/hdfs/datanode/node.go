@@ -1,5 +1,6 @@
 // Package datanode knows how to read the replica of a block from one HDFS DataNode: verified bytes, at exactly the
-// offsets asked for, in the caller's memory, over connections that are used again.
+// offsets asked for, in the caller's memory, over connections that are used again. And how to write a block through a
+// pipeline of DataNodes.
 package datanode
 
 import (
@@ -42,7 +43,7 @@ func (n Node) privileged() bool {
 	return port > 0 && port < 1024
 }
 
-// Block is the replica to read and what proves that we may.
+// Block is the replica to read or write, and what proves that we may.
 type Block struct {
 	*hproto.ExtendedBlock
 	// Token is the block's token; nil sends an empty one, which a cluster without tokens accepts.

@@ -14,6 +14,7 @@ import (
 // The data transfer protocol's version and operations.
 const (
 	transferVersion = 28
+	opWrite         = 80
 	opRead          = 81
 	opChecksum      = 85
 )

@@ -23,6 +23,66 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Stage says why; the values between these belong to DataNodes.
+type OpWriteBlock_Stage int32
+
+const (
+	OpWriteBlock_SETUP_STREAMING_RECOVERY OpWriteBlock_Stage = 3
+	OpWriteBlock_CLOSE_RECOVERY           OpWriteBlock_Stage = 5
+	OpWriteBlock_SETUP_CREATE             OpWriteBlock_Stage = 6
+)
+
+// Enum value maps for OpWriteBlock_Stage.
+var (
+	OpWriteBlock_Stage_name = map[int32]string{
+		3: "SETUP_STREAMING_RECOVERY",
+		5: "CLOSE_RECOVERY",
+		6: "SETUP_CREATE",
+	}
+	OpWriteBlock_Stage_value = map[string]int32{
+		"SETUP_STREAMING_RECOVERY": 3,
+		"CLOSE_RECOVERY":           5,
+		"SETUP_CREATE":             6,
+	}
+)
+
+func (x OpWriteBlock_Stage) Enum() *OpWriteBlock_Stage {
+	p := new(OpWriteBlock_Stage)
+	*p = x
+	return p
+}
+
+func (x OpWriteBlock_Stage) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OpWriteBlock_Stage) Descriptor() protoreflect.EnumDescriptor {
+	return file_store_hdfs_hproto_transfer_proto_enumTypes[0].Descriptor()
+}
+
+func (OpWriteBlock_Stage) Type() protoreflect.EnumType {
+	return &file_store_hdfs_hproto_transfer_proto_enumTypes[0]
+}
+
+func (x OpWriteBlock_Stage) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Do not use.
+func (x *OpWriteBlock_Stage) UnmarshalJSON(b []byte) error {
+	num, err := protoimpl.X.UnmarshalJSONEnum(x.Descriptor(), b)
+	if err != nil {
+		return err
+	}
+	*x = OpWriteBlock_Stage(num)
+	return nil
+}
+
+// Deprecated: Use OpWriteBlock_Stage.Descriptor instead.
+func (OpWriteBlock_Stage) EnumDescriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{4, 0}
+}
+
 type Checksum_Type int32
 
 const (
@@ -56,11 +116,11 @@ func (x Checksum_Type) String() string {
 }
 
 func (Checksum_Type) Descriptor() protoreflect.EnumDescriptor {
-	return file_store_hdfs_hproto_transfer_proto_enumTypes[0].Descriptor()
+	return file_store_hdfs_hproto_transfer_proto_enumTypes[1].Descriptor()
 }
 
 func (Checksum_Type) Type() protoreflect.EnumType {
-	return &file_store_hdfs_hproto_transfer_proto_enumTypes[0]
+	return &file_store_hdfs_hproto_transfer_proto_enumTypes[1]
 }
 
 func (x Checksum_Type) Number() protoreflect.EnumNumber {
@@ -79,7 +139,7 @@ func (x *Checksum_Type) UnmarshalJSON(b []byte) error {
 
 // Deprecated: Use Checksum_Type.Descriptor instead.
 func (Checksum_Type) EnumDescriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{4, 0}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{6, 0}
 }
 
 type BlockOpResponse_Status int32
@@ -148,11 +208,11 @@ func (x BlockOpResponse_Status) String() string {
 }
 
 func (BlockOpResponse_Status) Descriptor() protoreflect.EnumDescriptor {
-	return file_store_hdfs_hproto_transfer_proto_enumTypes[1].Descriptor()
+	return file_store_hdfs_hproto_transfer_proto_enumTypes[2].Descriptor()
 }
 
 func (BlockOpResponse_Status) Type() protoreflect.EnumType {
-	return &file_store_hdfs_hproto_transfer_proto_enumTypes[1]
+	return &file_store_hdfs_hproto_transfer_proto_enumTypes[2]
 }
 
 func (x BlockOpResponse_Status) Number() protoreflect.EnumNumber {
@@ -171,7 +231,7 @@ func (x *BlockOpResponse_Status) UnmarshalJSON(b []byte) error {
 
 // Deprecated: Use BlockOpResponse_Status.Descriptor instead.
 func (BlockOpResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{6, 0}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{8, 0}
 }
 
 type BlockChecksumOptions_Type int32
@@ -204,11 +264,11 @@ func (x BlockChecksumOptions_Type) String() string {
 }
 
 func (BlockChecksumOptions_Type) Descriptor() protoreflect.EnumDescriptor {
-	return file_store_hdfs_hproto_transfer_proto_enumTypes[2].Descriptor()
+	return file_store_hdfs_hproto_transfer_proto_enumTypes[3].Descriptor()
 }
 
 func (BlockChecksumOptions_Type) Type() protoreflect.EnumType {
-	return &file_store_hdfs_hproto_transfer_proto_enumTypes[2]
+	return &file_store_hdfs_hproto_transfer_proto_enumTypes[3]
 }
 
 func (x BlockChecksumOptions_Type) Number() protoreflect.EnumNumber {
@@ -227,7 +287,7 @@ func (x *BlockChecksumOptions_Type) UnmarshalJSON(b []byte) error {
 
 // Deprecated: Use BlockChecksumOptions_Type.Descriptor instead.
 func (BlockChecksumOptions_Type) EnumDescriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{9, 0}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{11, 0}
 }
 
 type DataTransferEncryptorMessage_Status int32
@@ -263,11 +323,11 @@ func (x DataTransferEncryptorMessage_Status) String() string {
 }
 
 func (DataTransferEncryptorMessage_Status) Descriptor() protoreflect.EnumDescriptor {
-	return file_store_hdfs_hproto_transfer_proto_enumTypes[3].Descriptor()
+	return file_store_hdfs_hproto_transfer_proto_enumTypes[4].Descriptor()
 }
 
 func (DataTransferEncryptorMessage_Status) Type() protoreflect.EnumType {
-	return &file_store_hdfs_hproto_transfer_proto_enumTypes[3]
+	return &file_store_hdfs_hproto_transfer_proto_enumTypes[4]
 }
 
 func (x DataTransferEncryptorMessage_Status) Number() protoreflect.EnumNumber {
@@ -286,7 +346,7 @@ func (x *DataTransferEncryptorMessage_Status) UnmarshalJSON(b []byte) error {
 
 // Deprecated: Use DataTransferEncryptorMessage_Status.Descriptor instead.
 func (DataTransferEncryptorMessage_Status) EnumDescriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{12, 0}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{14, 0}
 }
 
 type BaseHeader struct {
@@ -527,6 +587,196 @@ func (x *OpReadBlock) GetCachingStrategy() *CachingStrategy {
 	return nil
 }
 
+// OpWriteBlock starts a pipeline, or starts it again. targets, and the lists beside it, begin with the node after the one that
+// is asked.
+type OpWriteBlock struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Header       *ClientOperationHeader `protobuf:"bytes,1,req,name=header" json:"header,omitempty"`
+	Targets      []*DatanodeInfo        `protobuf:"bytes,2,rep,name=targets" json:"targets,omitempty"`
+	Stage        *OpWriteBlock_Stage    `protobuf:"varint,4,req,name=stage,enum=stepahead.hdfs.v1.OpWriteBlock_Stage" json:"stage,omitempty"`
+	PipelineSize *uint32                `protobuf:"varint,5,req,name=pipeline_size,json=pipelineSize" json:"pipeline_size,omitempty"`
+	// min_bytes and max_bytes bound what replicas may hold when a pipeline starts again.
+	MinBytes *uint64 `protobuf:"varint,6,req,name=min_bytes,json=minBytes" json:"min_bytes,omitempty"`
+	MaxBytes *uint64 `protobuf:"varint,7,req,name=max_bytes,json=maxBytes" json:"max_bytes,omitempty"`
+	// stamp is the generation stamp that replicas get when a pipeline starts again.
+	Stamp    *uint64   `protobuf:"varint,8,req,name=stamp" json:"stamp,omitempty"`
+	Checksum *Checksum `protobuf:"bytes,9,req,name=checksum" json:"checksum,omitempty"`
+	// storage_type and storage_id are those of the node that is asked.
+	StorageType        *uint32  `protobuf:"varint,11,opt,name=storage_type,json=storageType" json:"storage_type,omitempty"`
+	TargetStorageTypes []uint32 `protobuf:"varint,12,rep,name=target_storage_types,json=targetStorageTypes" json:"target_storage_types,omitempty"`
+	StorageId          *string  `protobuf:"bytes,16,opt,name=storage_id,json=storageId" json:"storage_id,omitempty"`
+	TargetStorageIds   []string `protobuf:"bytes,17,rep,name=target_storage_ids,json=targetStorageIds" json:"target_storage_ids,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *OpWriteBlock) Reset() {
+	*x = OpWriteBlock{}
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpWriteBlock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpWriteBlock) ProtoMessage() {}
+
+func (x *OpWriteBlock) ProtoReflect() protoreflect.Message {
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpWriteBlock.ProtoReflect.Descriptor instead.
+func (*OpWriteBlock) Descriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *OpWriteBlock) GetHeader() *ClientOperationHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *OpWriteBlock) GetTargets() []*DatanodeInfo {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *OpWriteBlock) GetStage() OpWriteBlock_Stage {
+	if x != nil && x.Stage != nil {
+		return *x.Stage
+	}
+	return OpWriteBlock_SETUP_STREAMING_RECOVERY
+}
+
+func (x *OpWriteBlock) GetPipelineSize() uint32 {
+	if x != nil && x.PipelineSize != nil {
+		return *x.PipelineSize
+	}
+	return 0
+}
+
+func (x *OpWriteBlock) GetMinBytes() uint64 {
+	if x != nil && x.MinBytes != nil {
+		return *x.MinBytes
+	}
+	return 0
+}
+
+func (x *OpWriteBlock) GetMaxBytes() uint64 {
+	if x != nil && x.MaxBytes != nil {
+		return *x.MaxBytes
+	}
+	return 0
+}
+
+func (x *OpWriteBlock) GetStamp() uint64 {
+	if x != nil && x.Stamp != nil {
+		return *x.Stamp
+	}
+	return 0
+}
+
+func (x *OpWriteBlock) GetChecksum() *Checksum {
+	if x != nil {
+		return x.Checksum
+	}
+	return nil
+}
+
+func (x *OpWriteBlock) GetStorageType() uint32 {
+	if x != nil && x.StorageType != nil {
+		return *x.StorageType
+	}
+	return 0
+}
+
+func (x *OpWriteBlock) GetTargetStorageTypes() []uint32 {
+	if x != nil {
+		return x.TargetStorageTypes
+	}
+	return nil
+}
+
+func (x *OpWriteBlock) GetStorageId() string {
+	if x != nil && x.StorageId != nil {
+		return *x.StorageId
+	}
+	return ""
+}
+
+func (x *OpWriteBlock) GetTargetStorageIds() []string {
+	if x != nil {
+		return x.TargetStorageIds
+	}
+	return nil
+}
+
+// PipelineAck answers one packet: a status for each node, first that which was asked.
+type PipelineAck struct {
+	state         protoimpl.MessageState   `protogen:"open.v1"`
+	Seqno         *int64                   `protobuf:"zigzag64,1,req,name=seqno" json:"seqno,omitempty"`
+	Reply         []BlockOpResponse_Status `protobuf:"varint,2,rep,name=reply,enum=stepahead.hdfs.v1.BlockOpResponse_Status" json:"reply,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PipelineAck) Reset() {
+	*x = PipelineAck{}
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PipelineAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PipelineAck) ProtoMessage() {}
+
+func (x *PipelineAck) ProtoReflect() protoreflect.Message {
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PipelineAck.ProtoReflect.Descriptor instead.
+func (*PipelineAck) Descriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PipelineAck) GetSeqno() int64 {
+	if x != nil && x.Seqno != nil {
+		return *x.Seqno
+	}
+	return 0
+}
+
+func (x *PipelineAck) GetReply() []BlockOpResponse_Status {
+	if x != nil {
+		return x.Reply
+	}
+	return nil
+}
+
 type Checksum struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Type             *Checksum_Type         `protobuf:"varint,1,req,name=type,enum=stepahead.hdfs.v1.Checksum_Type" json:"type,omitempty"`
@@ -537,7 +787,7 @@ type Checksum struct {
 
 func (x *Checksum) Reset() {
 	*x = Checksum{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[4]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +799,7 @@ func (x *Checksum) String() string {
 func (*Checksum) ProtoMessage() {}
 
 func (x *Checksum) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[4]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +812,7 @@ func (x *Checksum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checksum.ProtoReflect.Descriptor instead.
 func (*Checksum) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{4}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Checksum) GetType() Checksum_Type {
@@ -590,7 +840,7 @@ type ReadOpChecksumInfo struct {
 
 func (x *ReadOpChecksumInfo) Reset() {
 	*x = ReadOpChecksumInfo{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[5]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +852,7 @@ func (x *ReadOpChecksumInfo) String() string {
 func (*ReadOpChecksumInfo) ProtoMessage() {}
 
 func (x *ReadOpChecksumInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[5]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +865,7 @@ func (x *ReadOpChecksumInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOpChecksumInfo.ProtoReflect.Descriptor instead.
 func (*ReadOpChecksumInfo) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{5}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReadOpChecksumInfo) GetChecksum() *Checksum {
@@ -646,7 +896,7 @@ type BlockOpResponse struct {
 
 func (x *BlockOpResponse) Reset() {
 	*x = BlockOpResponse{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[6]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +908,7 @@ func (x *BlockOpResponse) String() string {
 func (*BlockOpResponse) ProtoMessage() {}
 
 func (x *BlockOpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[6]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +921,7 @@ func (x *BlockOpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockOpResponse.ProtoReflect.Descriptor instead.
 func (*BlockOpResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{6}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *BlockOpResponse) GetStatus() BlockOpResponse_Status {
@@ -735,7 +985,7 @@ const (
 
 func (x *PacketHeader) Reset() {
 	*x = PacketHeader{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[7]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +997,7 @@ func (x *PacketHeader) String() string {
 func (*PacketHeader) ProtoMessage() {}
 
 func (x *PacketHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[7]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +1010,7 @@ func (x *PacketHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PacketHeader.ProtoReflect.Descriptor instead.
 func (*PacketHeader) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{7}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PacketHeader) GetOffsetInBlock() int64 {
@@ -807,7 +1057,7 @@ type ClientReadStatus struct {
 
 func (x *ClientReadStatus) Reset() {
 	*x = ClientReadStatus{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[8]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +1069,7 @@ func (x *ClientReadStatus) String() string {
 func (*ClientReadStatus) ProtoMessage() {}
 
 func (x *ClientReadStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[8]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +1082,7 @@ func (x *ClientReadStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientReadStatus.ProtoReflect.Descriptor instead.
 func (*ClientReadStatus) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{8}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ClientReadStatus) GetStatus() BlockOpResponse_Status {
@@ -857,7 +1107,7 @@ const (
 
 func (x *BlockChecksumOptions) Reset() {
 	*x = BlockChecksumOptions{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[9]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +1119,7 @@ func (x *BlockChecksumOptions) String() string {
 func (*BlockChecksumOptions) ProtoMessage() {}
 
 func (x *BlockChecksumOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[9]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +1132,7 @@ func (x *BlockChecksumOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockChecksumOptions.ProtoReflect.Descriptor instead.
 func (*BlockChecksumOptions) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{9}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BlockChecksumOptions) GetType() BlockChecksumOptions_Type {
@@ -909,7 +1159,7 @@ type OpBlockChecksum struct {
 
 func (x *OpBlockChecksum) Reset() {
 	*x = OpBlockChecksum{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[10]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1171,7 @@ func (x *OpBlockChecksum) String() string {
 func (*OpBlockChecksum) ProtoMessage() {}
 
 func (x *OpBlockChecksum) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[10]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1184,7 @@ func (x *OpBlockChecksum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpBlockChecksum.ProtoReflect.Descriptor instead.
 func (*OpBlockChecksum) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{10}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OpBlockChecksum) GetHeader() *BaseHeader {
@@ -964,7 +1214,7 @@ type OpBlockChecksumResponse struct {
 
 func (x *OpBlockChecksumResponse) Reset() {
 	*x = OpBlockChecksumResponse{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[11]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1226,7 @@ func (x *OpBlockChecksumResponse) String() string {
 func (*OpBlockChecksumResponse) ProtoMessage() {}
 
 func (x *OpBlockChecksumResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[11]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1239,7 @@ func (x *OpBlockChecksumResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpBlockChecksumResponse.ProtoReflect.Descriptor instead.
 func (*OpBlockChecksumResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{11}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OpBlockChecksumResponse) GetBytesPerCrc() uint32 {
@@ -1042,7 +1292,7 @@ type DataTransferEncryptorMessage struct {
 
 func (x *DataTransferEncryptorMessage) Reset() {
 	*x = DataTransferEncryptorMessage{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[12]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1304,7 @@ func (x *DataTransferEncryptorMessage) String() string {
 func (*DataTransferEncryptorMessage) ProtoMessage() {}
 
 func (x *DataTransferEncryptorMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[12]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1317,7 @@ func (x *DataTransferEncryptorMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataTransferEncryptorMessage.ProtoReflect.Descriptor instead.
 func (*DataTransferEncryptorMessage) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{12}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DataTransferEncryptorMessage) GetStatus() DataTransferEncryptorMessage_Status {
@@ -1125,7 +1375,7 @@ type CipherOption struct {
 
 func (x *CipherOption) Reset() {
 	*x = CipherOption{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[13]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1387,7 @@ func (x *CipherOption) String() string {
 func (*CipherOption) ProtoMessage() {}
 
 func (x *CipherOption) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[13]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1400,7 @@ func (x *CipherOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CipherOption.ProtoReflect.Descriptor instead.
 func (*CipherOption) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{13}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CipherOption) GetSuite() FileEncryptionInfo_Suite {
@@ -1198,7 +1448,7 @@ type HandshakeSecret struct {
 
 func (x *HandshakeSecret) Reset() {
 	*x = HandshakeSecret{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[14]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1460,7 @@ func (x *HandshakeSecret) String() string {
 func (*HandshakeSecret) ProtoMessage() {}
 
 func (x *HandshakeSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[14]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1473,7 @@ func (x *HandshakeSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandshakeSecret.ProtoReflect.Descriptor instead.
 func (*HandshakeSecret) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{14}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HandshakeSecret) GetSecret() []byte {
@@ -1263,7 +1513,28 @@ const file_store_hdfs_hproto_transfer_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x02(\x04R\x06offset\x12\x10\n" +
 	"\x03len\x18\x03 \x02(\x04R\x03len\x12+\n" +
 	"\x0esend_checksums\x18\x04 \x01(\b:\x04trueR\rsendChecksums\x12M\n" +
-	"\x10caching_strategy\x18\x05 \x01(\v2\".stepahead.hdfs.v1.CachingStrategyR\x0fcachingStrategy\"\x97\x01\n" +
+	"\x10caching_strategy\x18\x05 \x01(\v2\".stepahead.hdfs.v1.CachingStrategyR\x0fcachingStrategy\"\xe5\x04\n" +
+	"\fOpWriteBlock\x12@\n" +
+	"\x06header\x18\x01 \x02(\v2(.stepahead.hdfs.v1.ClientOperationHeaderR\x06header\x129\n" +
+	"\atargets\x18\x02 \x03(\v2\x1f.stepahead.hdfs.v1.DatanodeInfoR\atargets\x12;\n" +
+	"\x05stage\x18\x04 \x02(\x0e2%.stepahead.hdfs.v1.OpWriteBlock.StageR\x05stage\x12#\n" +
+	"\rpipeline_size\x18\x05 \x02(\rR\fpipelineSize\x12\x1b\n" +
+	"\tmin_bytes\x18\x06 \x02(\x04R\bminBytes\x12\x1b\n" +
+	"\tmax_bytes\x18\a \x02(\x04R\bmaxBytes\x12\x14\n" +
+	"\x05stamp\x18\b \x02(\x04R\x05stamp\x127\n" +
+	"\bchecksum\x18\t \x02(\v2\x1b.stepahead.hdfs.v1.ChecksumR\bchecksum\x12!\n" +
+	"\fstorage_type\x18\v \x01(\rR\vstorageType\x120\n" +
+	"\x14target_storage_types\x18\f \x03(\rR\x12targetStorageTypes\x12\x1d\n" +
+	"\n" +
+	"storage_id\x18\x10 \x01(\tR\tstorageId\x12,\n" +
+	"\x12target_storage_ids\x18\x11 \x03(\tR\x10targetStorageIds\"K\n" +
+	"\x05Stage\x12\x1c\n" +
+	"\x18SETUP_STREAMING_RECOVERY\x10\x03\x12\x12\n" +
+	"\x0eCLOSE_RECOVERY\x10\x05\x12\x10\n" +
+	"\fSETUP_CREATE\x10\x06\"d\n" +
+	"\vPipelineAck\x12\x14\n" +
+	"\x05seqno\x18\x01 \x02(\x12R\x05seqno\x12?\n" +
+	"\x05reply\x18\x02 \x03(\x0e2).stepahead.hdfs.v1.BlockOpResponse.StatusR\x05reply\"\x97\x01\n" +
 	"\bChecksum\x124\n" +
 	"\x04type\x18\x01 \x02(\x0e2 .stepahead.hdfs.v1.Checksum.TypeR\x04type\x12,\n" +
 	"\x12bytes_per_checksum\x18\x02 \x02(\rR\x10bytesPerChecksum\"'\n" +
@@ -1356,58 +1627,67 @@ func file_store_hdfs_hproto_transfer_proto_rawDescGZIP() []byte {
 	return file_store_hdfs_hproto_transfer_proto_rawDescData
 }
 
-var file_store_hdfs_hproto_transfer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_store_hdfs_hproto_transfer_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_store_hdfs_hproto_transfer_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_store_hdfs_hproto_transfer_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_store_hdfs_hproto_transfer_proto_goTypes = []any{
-	(Checksum_Type)(0),                       // 0: stepahead.hdfs.v1.Checksum.Type
-	(BlockOpResponse_Status)(0),              // 1: stepahead.hdfs.v1.BlockOpResponse.Status
-	(BlockChecksumOptions_Type)(0),           // 2: stepahead.hdfs.v1.BlockChecksumOptions.Type
-	(DataTransferEncryptorMessage_Status)(0), // 3: stepahead.hdfs.v1.DataTransferEncryptorMessage.Status
-	(*BaseHeader)(nil),                       // 4: stepahead.hdfs.v1.BaseHeader
-	(*ClientOperationHeader)(nil),            // 5: stepahead.hdfs.v1.ClientOperationHeader
-	(*CachingStrategy)(nil),                  // 6: stepahead.hdfs.v1.CachingStrategy
-	(*OpReadBlock)(nil),                      // 7: stepahead.hdfs.v1.OpReadBlock
-	(*Checksum)(nil),                         // 8: stepahead.hdfs.v1.Checksum
-	(*ReadOpChecksumInfo)(nil),               // 9: stepahead.hdfs.v1.ReadOpChecksumInfo
-	(*BlockOpResponse)(nil),                  // 10: stepahead.hdfs.v1.BlockOpResponse
-	(*PacketHeader)(nil),                     // 11: stepahead.hdfs.v1.PacketHeader
-	(*ClientReadStatus)(nil),                 // 12: stepahead.hdfs.v1.ClientReadStatus
-	(*BlockChecksumOptions)(nil),             // 13: stepahead.hdfs.v1.BlockChecksumOptions
-	(*OpBlockChecksum)(nil),                  // 14: stepahead.hdfs.v1.OpBlockChecksum
-	(*OpBlockChecksumResponse)(nil),          // 15: stepahead.hdfs.v1.OpBlockChecksumResponse
-	(*DataTransferEncryptorMessage)(nil),     // 16: stepahead.hdfs.v1.DataTransferEncryptorMessage
-	(*CipherOption)(nil),                     // 17: stepahead.hdfs.v1.CipherOption
-	(*HandshakeSecret)(nil),                  // 18: stepahead.hdfs.v1.HandshakeSecret
-	(*ExtendedBlock)(nil),                    // 19: stepahead.hdfs.v1.ExtendedBlock
-	(*Token)(nil),                            // 20: stepahead.hdfs.v1.Token
-	(FileEncryptionInfo_Suite)(0),            // 21: stepahead.hdfs.v1.FileEncryptionInfo.Suite
+	(OpWriteBlock_Stage)(0),                  // 0: stepahead.hdfs.v1.OpWriteBlock.Stage
+	(Checksum_Type)(0),                       // 1: stepahead.hdfs.v1.Checksum.Type
+	(BlockOpResponse_Status)(0),              // 2: stepahead.hdfs.v1.BlockOpResponse.Status
+	(BlockChecksumOptions_Type)(0),           // 3: stepahead.hdfs.v1.BlockChecksumOptions.Type
+	(DataTransferEncryptorMessage_Status)(0), // 4: stepahead.hdfs.v1.DataTransferEncryptorMessage.Status
+	(*BaseHeader)(nil),                       // 5: stepahead.hdfs.v1.BaseHeader
+	(*ClientOperationHeader)(nil),            // 6: stepahead.hdfs.v1.ClientOperationHeader
+	(*CachingStrategy)(nil),                  // 7: stepahead.hdfs.v1.CachingStrategy
+	(*OpReadBlock)(nil),                      // 8: stepahead.hdfs.v1.OpReadBlock
+	(*OpWriteBlock)(nil),                     // 9: stepahead.hdfs.v1.OpWriteBlock
+	(*PipelineAck)(nil),                      // 10: stepahead.hdfs.v1.PipelineAck
+	(*Checksum)(nil),                         // 11: stepahead.hdfs.v1.Checksum
+	(*ReadOpChecksumInfo)(nil),               // 12: stepahead.hdfs.v1.ReadOpChecksumInfo
+	(*BlockOpResponse)(nil),                  // 13: stepahead.hdfs.v1.BlockOpResponse
+	(*PacketHeader)(nil),                     // 14: stepahead.hdfs.v1.PacketHeader
+	(*ClientReadStatus)(nil),                 // 15: stepahead.hdfs.v1.ClientReadStatus
+	(*BlockChecksumOptions)(nil),             // 16: stepahead.hdfs.v1.BlockChecksumOptions
+	(*OpBlockChecksum)(nil),                  // 17: stepahead.hdfs.v1.OpBlockChecksum
+	(*OpBlockChecksumResponse)(nil),          // 18: stepahead.hdfs.v1.OpBlockChecksumResponse
+	(*DataTransferEncryptorMessage)(nil),     // 19: stepahead.hdfs.v1.DataTransferEncryptorMessage
+	(*CipherOption)(nil),                     // 20: stepahead.hdfs.v1.CipherOption
+	(*HandshakeSecret)(nil),                  // 21: stepahead.hdfs.v1.HandshakeSecret
+	(*ExtendedBlock)(nil),                    // 22: stepahead.hdfs.v1.ExtendedBlock
+	(*Token)(nil),                            // 23: stepahead.hdfs.v1.Token
+	(*DatanodeInfo)(nil),                     // 24: stepahead.hdfs.v1.DatanodeInfo
+	(FileEncryptionInfo_Suite)(0),            // 25: stepahead.hdfs.v1.FileEncryptionInfo.Suite
 }
 var file_store_hdfs_hproto_transfer_proto_depIdxs = []int32{
-	19, // 0: stepahead.hdfs.v1.BaseHeader.block:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	20, // 1: stepahead.hdfs.v1.BaseHeader.token:type_name -> stepahead.hdfs.v1.Token
-	4,  // 2: stepahead.hdfs.v1.ClientOperationHeader.base_header:type_name -> stepahead.hdfs.v1.BaseHeader
-	5,  // 3: stepahead.hdfs.v1.OpReadBlock.header:type_name -> stepahead.hdfs.v1.ClientOperationHeader
-	6,  // 4: stepahead.hdfs.v1.OpReadBlock.caching_strategy:type_name -> stepahead.hdfs.v1.CachingStrategy
-	0,  // 5: stepahead.hdfs.v1.Checksum.type:type_name -> stepahead.hdfs.v1.Checksum.Type
-	8,  // 6: stepahead.hdfs.v1.ReadOpChecksumInfo.checksum:type_name -> stepahead.hdfs.v1.Checksum
-	1,  // 7: stepahead.hdfs.v1.BlockOpResponse.status:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
-	15, // 8: stepahead.hdfs.v1.BlockOpResponse.checksum_response:type_name -> stepahead.hdfs.v1.OpBlockChecksumResponse
-	9,  // 9: stepahead.hdfs.v1.BlockOpResponse.read_op_checksum_info:type_name -> stepahead.hdfs.v1.ReadOpChecksumInfo
-	1,  // 10: stepahead.hdfs.v1.ClientReadStatus.status:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
-	2,  // 11: stepahead.hdfs.v1.BlockChecksumOptions.type:type_name -> stepahead.hdfs.v1.BlockChecksumOptions.Type
-	4,  // 12: stepahead.hdfs.v1.OpBlockChecksum.header:type_name -> stepahead.hdfs.v1.BaseHeader
-	13, // 13: stepahead.hdfs.v1.OpBlockChecksum.options:type_name -> stepahead.hdfs.v1.BlockChecksumOptions
-	0,  // 14: stepahead.hdfs.v1.OpBlockChecksumResponse.crc_type:type_name -> stepahead.hdfs.v1.Checksum.Type
-	13, // 15: stepahead.hdfs.v1.OpBlockChecksumResponse.options:type_name -> stepahead.hdfs.v1.BlockChecksumOptions
-	3,  // 16: stepahead.hdfs.v1.DataTransferEncryptorMessage.status:type_name -> stepahead.hdfs.v1.DataTransferEncryptorMessage.Status
-	17, // 17: stepahead.hdfs.v1.DataTransferEncryptorMessage.cipher_option:type_name -> stepahead.hdfs.v1.CipherOption
-	18, // 18: stepahead.hdfs.v1.DataTransferEncryptorMessage.handshake_secret:type_name -> stepahead.hdfs.v1.HandshakeSecret
-	21, // 19: stepahead.hdfs.v1.CipherOption.suite:type_name -> stepahead.hdfs.v1.FileEncryptionInfo.Suite
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	22, // 0: stepahead.hdfs.v1.BaseHeader.block:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	23, // 1: stepahead.hdfs.v1.BaseHeader.token:type_name -> stepahead.hdfs.v1.Token
+	5,  // 2: stepahead.hdfs.v1.ClientOperationHeader.base_header:type_name -> stepahead.hdfs.v1.BaseHeader
+	6,  // 3: stepahead.hdfs.v1.OpReadBlock.header:type_name -> stepahead.hdfs.v1.ClientOperationHeader
+	7,  // 4: stepahead.hdfs.v1.OpReadBlock.caching_strategy:type_name -> stepahead.hdfs.v1.CachingStrategy
+	6,  // 5: stepahead.hdfs.v1.OpWriteBlock.header:type_name -> stepahead.hdfs.v1.ClientOperationHeader
+	24, // 6: stepahead.hdfs.v1.OpWriteBlock.targets:type_name -> stepahead.hdfs.v1.DatanodeInfo
+	0,  // 7: stepahead.hdfs.v1.OpWriteBlock.stage:type_name -> stepahead.hdfs.v1.OpWriteBlock.Stage
+	11, // 8: stepahead.hdfs.v1.OpWriteBlock.checksum:type_name -> stepahead.hdfs.v1.Checksum
+	2,  // 9: stepahead.hdfs.v1.PipelineAck.reply:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
+	1,  // 10: stepahead.hdfs.v1.Checksum.type:type_name -> stepahead.hdfs.v1.Checksum.Type
+	11, // 11: stepahead.hdfs.v1.ReadOpChecksumInfo.checksum:type_name -> stepahead.hdfs.v1.Checksum
+	2,  // 12: stepahead.hdfs.v1.BlockOpResponse.status:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
+	18, // 13: stepahead.hdfs.v1.BlockOpResponse.checksum_response:type_name -> stepahead.hdfs.v1.OpBlockChecksumResponse
+	12, // 14: stepahead.hdfs.v1.BlockOpResponse.read_op_checksum_info:type_name -> stepahead.hdfs.v1.ReadOpChecksumInfo
+	2,  // 15: stepahead.hdfs.v1.ClientReadStatus.status:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
+	3,  // 16: stepahead.hdfs.v1.BlockChecksumOptions.type:type_name -> stepahead.hdfs.v1.BlockChecksumOptions.Type
+	5,  // 17: stepahead.hdfs.v1.OpBlockChecksum.header:type_name -> stepahead.hdfs.v1.BaseHeader
+	16, // 18: stepahead.hdfs.v1.OpBlockChecksum.options:type_name -> stepahead.hdfs.v1.BlockChecksumOptions
+	1,  // 19: stepahead.hdfs.v1.OpBlockChecksumResponse.crc_type:type_name -> stepahead.hdfs.v1.Checksum.Type
+	16, // 20: stepahead.hdfs.v1.OpBlockChecksumResponse.options:type_name -> stepahead.hdfs.v1.BlockChecksumOptions
+	4,  // 21: stepahead.hdfs.v1.DataTransferEncryptorMessage.status:type_name -> stepahead.hdfs.v1.DataTransferEncryptorMessage.Status
+	20, // 22: stepahead.hdfs.v1.DataTransferEncryptorMessage.cipher_option:type_name -> stepahead.hdfs.v1.CipherOption
+	21, // 23: stepahead.hdfs.v1.DataTransferEncryptorMessage.handshake_secret:type_name -> stepahead.hdfs.v1.HandshakeSecret
+	25, // 24: stepahead.hdfs.v1.CipherOption.suite:type_name -> stepahead.hdfs.v1.FileEncryptionInfo.Suite
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_store_hdfs_hproto_transfer_proto_init() }
@@ -1422,8 +1702,8 @@ func file_store_hdfs_hproto_transfer_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_store_hdfs_hproto_transfer_proto_rawDesc), len(file_store_hdfs_hproto_transfer_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   15,
+			NumEnums:      5,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

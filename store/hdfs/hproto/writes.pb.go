@@ -567,6 +567,216 @@ func (*AbandonBlockResponse) Descriptor() ([]byte, []int) {
 	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{5}
 }
 
+// UpdateBlockForPipelineRequest asks for another generation stamp and token for a block that is being written.
+type UpdateBlockForPipelineRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         *ExtendedBlock         `protobuf:"bytes,1,req,name=block" json:"block,omitempty"`
+	ClientName    *string                `protobuf:"bytes,2,req,name=client_name,json=clientName" json:"client_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateBlockForPipelineRequest) Reset() {
+	*x = UpdateBlockForPipelineRequest{}
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateBlockForPipelineRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateBlockForPipelineRequest) ProtoMessage() {}
+
+func (x *UpdateBlockForPipelineRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateBlockForPipelineRequest.ProtoReflect.Descriptor instead.
+func (*UpdateBlockForPipelineRequest) Descriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *UpdateBlockForPipelineRequest) GetBlock() *ExtendedBlock {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
+func (x *UpdateBlockForPipelineRequest) GetClientName() string {
+	if x != nil && x.ClientName != nil {
+		return *x.ClientName
+	}
+	return ""
+}
+
+type UpdateBlockForPipelineResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         *LocatedBlock          `protobuf:"bytes,1,req,name=block" json:"block,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateBlockForPipelineResponse) Reset() {
+	*x = UpdateBlockForPipelineResponse{}
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateBlockForPipelineResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateBlockForPipelineResponse) ProtoMessage() {}
+
+func (x *UpdateBlockForPipelineResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateBlockForPipelineResponse.ProtoReflect.Descriptor instead.
+func (*UpdateBlockForPipelineResponse) Descriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *UpdateBlockForPipelineResponse) GetBlock() *LocatedBlock {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
+// UpdatePipelineRequest says which nodes go on with a block, under which generation stamp and with how many bytes.
+type UpdatePipelineRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClientName    *string                `protobuf:"bytes,1,req,name=client_name,json=clientName" json:"client_name,omitempty"`
+	OldBlock      *ExtendedBlock         `protobuf:"bytes,2,req,name=old_block,json=oldBlock" json:"old_block,omitempty"`
+	NewBlock      *ExtendedBlock         `protobuf:"bytes,3,req,name=new_block,json=newBlock" json:"new_block,omitempty"`
+	NewNodes      []*DatanodeID          `protobuf:"bytes,4,rep,name=new_nodes,json=newNodes" json:"new_nodes,omitempty"`
+	StorageIds    []string               `protobuf:"bytes,5,rep,name=storage_ids,json=storageIds" json:"storage_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdatePipelineRequest) Reset() {
+	*x = UpdatePipelineRequest{}
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdatePipelineRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdatePipelineRequest) ProtoMessage() {}
+
+func (x *UpdatePipelineRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdatePipelineRequest.ProtoReflect.Descriptor instead.
+func (*UpdatePipelineRequest) Descriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *UpdatePipelineRequest) GetClientName() string {
+	if x != nil && x.ClientName != nil {
+		return *x.ClientName
+	}
+	return ""
+}
+
+func (x *UpdatePipelineRequest) GetOldBlock() *ExtendedBlock {
+	if x != nil {
+		return x.OldBlock
+	}
+	return nil
+}
+
+func (x *UpdatePipelineRequest) GetNewBlock() *ExtendedBlock {
+	if x != nil {
+		return x.NewBlock
+	}
+	return nil
+}
+
+func (x *UpdatePipelineRequest) GetNewNodes() []*DatanodeID {
+	if x != nil {
+		return x.NewNodes
+	}
+	return nil
+}
+
+func (x *UpdatePipelineRequest) GetStorageIds() []string {
+	if x != nil {
+		return x.StorageIds
+	}
+	return nil
+}
+
+type UpdatePipelineResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdatePipelineResponse) Reset() {
+	*x = UpdatePipelineResponse{}
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdatePipelineResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdatePipelineResponse) ProtoMessage() {}
+
+func (x *UpdatePipelineResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdatePipelineResponse.ProtoReflect.Descriptor instead.
+func (*UpdatePipelineResponse) Descriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{9}
+}
+
 type CompleteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Src           *string                `protobuf:"bytes,1,req,name=src" json:"src,omitempty"`
@@ -584,7 +794,7 @@ const (
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[6]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +806,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[6]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +819,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{6}
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CompleteRequest) GetSrc() string {
@@ -649,7 +859,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[7]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +871,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[7]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +884,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{7}
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CompleteResponse) GetResult() bool {
@@ -702,7 +912,7 @@ const (
 
 func (x *FsyncRequest) Reset() {
 	*x = FsyncRequest{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[8]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +924,7 @@ func (x *FsyncRequest) String() string {
 func (*FsyncRequest) ProtoMessage() {}
 
 func (x *FsyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[8]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +937,7 @@ func (x *FsyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FsyncRequest.ProtoReflect.Descriptor instead.
 func (*FsyncRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{8}
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FsyncRequest) GetSrc() string {
@@ -766,7 +976,7 @@ type FsyncResponse struct {
 
 func (x *FsyncResponse) Reset() {
 	*x = FsyncResponse{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[9]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +988,7 @@ func (x *FsyncResponse) String() string {
 func (*FsyncResponse) ProtoMessage() {}
 
 func (x *FsyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[9]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +1001,7 @@ func (x *FsyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FsyncResponse.ProtoReflect.Descriptor instead.
 func (*FsyncResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{9}
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{13}
 }
 
 type RenewLeaseRequest struct {
@@ -804,7 +1014,7 @@ type RenewLeaseRequest struct {
 
 func (x *RenewLeaseRequest) Reset() {
 	*x = RenewLeaseRequest{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[10]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +1026,7 @@ func (x *RenewLeaseRequest) String() string {
 func (*RenewLeaseRequest) ProtoMessage() {}
 
 func (x *RenewLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[10]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +1039,7 @@ func (x *RenewLeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseRequest.ProtoReflect.Descriptor instead.
 func (*RenewLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{10}
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RenewLeaseRequest) GetClientName() string {
@@ -854,7 +1064,7 @@ type RenewLeaseResponse struct {
 
 func (x *RenewLeaseResponse) Reset() {
 	*x = RenewLeaseResponse{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[11]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1076,7 @@ func (x *RenewLeaseResponse) String() string {
 func (*RenewLeaseResponse) ProtoMessage() {}
 
 func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[11]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1089,7 @@ func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseResponse.ProtoReflect.Descriptor instead.
 func (*RenewLeaseResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{11}
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{15}
 }
 
 type RecoverLeaseRequest struct {
@@ -892,7 +1102,7 @@ type RecoverLeaseRequest struct {
 
 func (x *RecoverLeaseRequest) Reset() {
 	*x = RecoverLeaseRequest{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[12]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +1114,7 @@ func (x *RecoverLeaseRequest) String() string {
 func (*RecoverLeaseRequest) ProtoMessage() {}
 
 func (x *RecoverLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[12]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +1127,7 @@ func (x *RecoverLeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverLeaseRequest.ProtoReflect.Descriptor instead.
 func (*RecoverLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{12}
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RecoverLeaseRequest) GetSrc() string {
@@ -943,7 +1153,7 @@ type RecoverLeaseResponse struct {
 
 func (x *RecoverLeaseResponse) Reset() {
 	*x = RecoverLeaseResponse{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[13]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1165,7 @@ func (x *RecoverLeaseResponse) String() string {
 func (*RecoverLeaseResponse) ProtoMessage() {}
 
 func (x *RecoverLeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[13]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1178,7 @@ func (x *RecoverLeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverLeaseResponse.ProtoReflect.Descriptor instead.
 func (*RecoverLeaseResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{13}
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RecoverLeaseResponse) GetResult() bool {
@@ -1029,7 +1239,22 @@ const file_store_hdfs_hproto_writes_proto_rawDesc = "" +
 	"\x03src\x18\x02 \x02(\tR\x03src\x12\x16\n" +
 	"\x06holder\x18\x03 \x02(\tR\x06holder\x12\x1a\n" +
 	"\afile_id\x18\x04 \x01(\x04:\x010R\x06fileId\"\x16\n" +
-	"\x14AbandonBlockResponse\"\x96\x01\n" +
+	"\x14AbandonBlockResponse\"x\n" +
+	"\x1dUpdateBlockForPipelineRequest\x126\n" +
+	"\x05block\x18\x01 \x02(\v2 .stepahead.hdfs.v1.ExtendedBlockR\x05block\x12\x1f\n" +
+	"\vclient_name\x18\x02 \x02(\tR\n" +
+	"clientName\"W\n" +
+	"\x1eUpdateBlockForPipelineResponse\x125\n" +
+	"\x05block\x18\x01 \x02(\v2\x1f.stepahead.hdfs.v1.LocatedBlockR\x05block\"\x93\x02\n" +
+	"\x15UpdatePipelineRequest\x12\x1f\n" +
+	"\vclient_name\x18\x01 \x02(\tR\n" +
+	"clientName\x12=\n" +
+	"\told_block\x18\x02 \x02(\v2 .stepahead.hdfs.v1.ExtendedBlockR\boldBlock\x12=\n" +
+	"\tnew_block\x18\x03 \x02(\v2 .stepahead.hdfs.v1.ExtendedBlockR\bnewBlock\x12:\n" +
+	"\tnew_nodes\x18\x04 \x03(\v2\x1d.stepahead.hdfs.v1.DatanodeIDR\bnewNodes\x12\x1f\n" +
+	"\vstorage_ids\x18\x05 \x03(\tR\n" +
+	"storageIds\"\x18\n" +
+	"\x16UpdatePipelineResponse\"\x96\x01\n" +
 	"\x0fCompleteRequest\x12\x10\n" +
 	"\x03src\x18\x01 \x02(\tR\x03src\x12\x1f\n" +
 	"\vclient_name\x18\x02 \x02(\tR\n" +
@@ -1071,45 +1296,55 @@ func file_store_hdfs_hproto_writes_proto_rawDescGZIP() []byte {
 }
 
 var file_store_hdfs_hproto_writes_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_store_hdfs_hproto_writes_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_store_hdfs_hproto_writes_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_store_hdfs_hproto_writes_proto_goTypes = []any{
-	(CreateRequest_Flag)(0),      // 0: stepahead.hdfs.v1.CreateRequest.Flag
-	(AddBlockRequest_Flag)(0),    // 1: stepahead.hdfs.v1.AddBlockRequest.Flag
-	(*CreateRequest)(nil),        // 2: stepahead.hdfs.v1.CreateRequest
-	(*CreateResponse)(nil),       // 3: stepahead.hdfs.v1.CreateResponse
-	(*AddBlockRequest)(nil),      // 4: stepahead.hdfs.v1.AddBlockRequest
-	(*AddBlockResponse)(nil),     // 5: stepahead.hdfs.v1.AddBlockResponse
-	(*AbandonBlockRequest)(nil),  // 6: stepahead.hdfs.v1.AbandonBlockRequest
-	(*AbandonBlockResponse)(nil), // 7: stepahead.hdfs.v1.AbandonBlockResponse
-	(*CompleteRequest)(nil),      // 8: stepahead.hdfs.v1.CompleteRequest
-	(*CompleteResponse)(nil),     // 9: stepahead.hdfs.v1.CompleteResponse
-	(*FsyncRequest)(nil),         // 10: stepahead.hdfs.v1.FsyncRequest
-	(*FsyncResponse)(nil),        // 11: stepahead.hdfs.v1.FsyncResponse
-	(*RenewLeaseRequest)(nil),    // 12: stepahead.hdfs.v1.RenewLeaseRequest
-	(*RenewLeaseResponse)(nil),   // 13: stepahead.hdfs.v1.RenewLeaseResponse
-	(*RecoverLeaseRequest)(nil),  // 14: stepahead.hdfs.v1.RecoverLeaseRequest
-	(*RecoverLeaseResponse)(nil), // 15: stepahead.hdfs.v1.RecoverLeaseResponse
-	(*FsPermission)(nil),         // 16: stepahead.hdfs.v1.FsPermission
-	(*FileStatus)(nil),           // 17: stepahead.hdfs.v1.FileStatus
-	(*ExtendedBlock)(nil),        // 18: stepahead.hdfs.v1.ExtendedBlock
-	(*DatanodeInfo)(nil),         // 19: stepahead.hdfs.v1.DatanodeInfo
-	(*LocatedBlock)(nil),         // 20: stepahead.hdfs.v1.LocatedBlock
+	(CreateRequest_Flag)(0),                // 0: stepahead.hdfs.v1.CreateRequest.Flag
+	(AddBlockRequest_Flag)(0),              // 1: stepahead.hdfs.v1.AddBlockRequest.Flag
+	(*CreateRequest)(nil),                  // 2: stepahead.hdfs.v1.CreateRequest
+	(*CreateResponse)(nil),                 // 3: stepahead.hdfs.v1.CreateResponse
+	(*AddBlockRequest)(nil),                // 4: stepahead.hdfs.v1.AddBlockRequest
+	(*AddBlockResponse)(nil),               // 5: stepahead.hdfs.v1.AddBlockResponse
+	(*AbandonBlockRequest)(nil),            // 6: stepahead.hdfs.v1.AbandonBlockRequest
+	(*AbandonBlockResponse)(nil),           // 7: stepahead.hdfs.v1.AbandonBlockResponse
+	(*UpdateBlockForPipelineRequest)(nil),  // 8: stepahead.hdfs.v1.UpdateBlockForPipelineRequest
+	(*UpdateBlockForPipelineResponse)(nil), // 9: stepahead.hdfs.v1.UpdateBlockForPipelineResponse
+	(*UpdatePipelineRequest)(nil),          // 10: stepahead.hdfs.v1.UpdatePipelineRequest
+	(*UpdatePipelineResponse)(nil),         // 11: stepahead.hdfs.v1.UpdatePipelineResponse
+	(*CompleteRequest)(nil),                // 12: stepahead.hdfs.v1.CompleteRequest
+	(*CompleteResponse)(nil),               // 13: stepahead.hdfs.v1.CompleteResponse
+	(*FsyncRequest)(nil),                   // 14: stepahead.hdfs.v1.FsyncRequest
+	(*FsyncResponse)(nil),                  // 15: stepahead.hdfs.v1.FsyncResponse
+	(*RenewLeaseRequest)(nil),              // 16: stepahead.hdfs.v1.RenewLeaseRequest
+	(*RenewLeaseResponse)(nil),             // 17: stepahead.hdfs.v1.RenewLeaseResponse
+	(*RecoverLeaseRequest)(nil),            // 18: stepahead.hdfs.v1.RecoverLeaseRequest
+	(*RecoverLeaseResponse)(nil),           // 19: stepahead.hdfs.v1.RecoverLeaseResponse
+	(*FsPermission)(nil),                   // 20: stepahead.hdfs.v1.FsPermission
+	(*FileStatus)(nil),                     // 21: stepahead.hdfs.v1.FileStatus
+	(*ExtendedBlock)(nil),                  // 22: stepahead.hdfs.v1.ExtendedBlock
+	(*DatanodeInfo)(nil),                   // 23: stepahead.hdfs.v1.DatanodeInfo
+	(*LocatedBlock)(nil),                   // 24: stepahead.hdfs.v1.LocatedBlock
+	(*DatanodeID)(nil),                     // 25: stepahead.hdfs.v1.DatanodeID
 }
 var file_store_hdfs_hproto_writes_proto_depIdxs = []int32{
-	16, // 0: stepahead.hdfs.v1.CreateRequest.masked:type_name -> stepahead.hdfs.v1.FsPermission
-	16, // 1: stepahead.hdfs.v1.CreateRequest.unmasked:type_name -> stepahead.hdfs.v1.FsPermission
-	17, // 2: stepahead.hdfs.v1.CreateResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
-	18, // 3: stepahead.hdfs.v1.AddBlockRequest.previous:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	19, // 4: stepahead.hdfs.v1.AddBlockRequest.exclude_nodes:type_name -> stepahead.hdfs.v1.DatanodeInfo
+	20, // 0: stepahead.hdfs.v1.CreateRequest.masked:type_name -> stepahead.hdfs.v1.FsPermission
+	20, // 1: stepahead.hdfs.v1.CreateRequest.unmasked:type_name -> stepahead.hdfs.v1.FsPermission
+	21, // 2: stepahead.hdfs.v1.CreateResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
+	22, // 3: stepahead.hdfs.v1.AddBlockRequest.previous:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	23, // 4: stepahead.hdfs.v1.AddBlockRequest.exclude_nodes:type_name -> stepahead.hdfs.v1.DatanodeInfo
 	1,  // 5: stepahead.hdfs.v1.AddBlockRequest.flags:type_name -> stepahead.hdfs.v1.AddBlockRequest.Flag
-	20, // 6: stepahead.hdfs.v1.AddBlockResponse.block:type_name -> stepahead.hdfs.v1.LocatedBlock
-	18, // 7: stepahead.hdfs.v1.AbandonBlockRequest.b:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	18, // 8: stepahead.hdfs.v1.CompleteRequest.last:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	24, // 6: stepahead.hdfs.v1.AddBlockResponse.block:type_name -> stepahead.hdfs.v1.LocatedBlock
+	22, // 7: stepahead.hdfs.v1.AbandonBlockRequest.b:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	22, // 8: stepahead.hdfs.v1.UpdateBlockForPipelineRequest.block:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	24, // 9: stepahead.hdfs.v1.UpdateBlockForPipelineResponse.block:type_name -> stepahead.hdfs.v1.LocatedBlock
+	22, // 10: stepahead.hdfs.v1.UpdatePipelineRequest.old_block:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	22, // 11: stepahead.hdfs.v1.UpdatePipelineRequest.new_block:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	25, // 12: stepahead.hdfs.v1.UpdatePipelineRequest.new_nodes:type_name -> stepahead.hdfs.v1.DatanodeID
+	22, // 13: stepahead.hdfs.v1.CompleteRequest.last:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_store_hdfs_hproto_writes_proto_init() }
@@ -1125,7 +1360,7 @@ func file_store_hdfs_hproto_writes_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_store_hdfs_hproto_writes_proto_rawDesc), len(file_store_hdfs_hproto_writes_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jcmturner/gokrb5/v8/client"
-
 	"github.com/stepahead-io/stepahead/store/hdfs/conf"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 	"github.com/stepahead-io/stepahead/store/hdfs/sasl"
@@ -55,15 +53,6 @@ type auth struct{ AuthOptions }
 
 // ContextUser is the user acted as; the credentials say who acts.
 func (a *auth) ContextUser() (effective, real string) { return a.User, "" }
-
-// KerberosLogin returns how another library, which knows Kerberos alone, gets the credentials of who calls; nil:
-// there are none, or the caller acts as somebody else.
-func (a *auth) KerberosLogin() func() (*client.Client, error) {
-	if a.Kerberos == nil || a.User != "" {
-		return nil
-	}
-	return a.Kerberos.Client
-}
 
 // As returns who acts as user, with the same Kerberos credentials.
 func (a *auth) As(user string) (Authenticator, error) {

@@ -69,12 +69,6 @@ func newRemoteError(head *hproto.RpcResponseHeader, nameNode, method string) *Re
 	return e
 }
 
-// NewRemoteError returns an exception that reached another client than this package's, with its stack trace in
-// message or without one.
-func NewRemoteError(class, message, nameNode, method string) *RemoteError {
-	return newRemoteError(&hproto.RpcResponseHeader{ExceptionClassName: &class, ErrorMsg: &message}, nameNode, method)
-}
-
 // Error shows class, text, place and, where one is known, what to do.
 func (e *RemoteError) Error() string {
 	class := simple(e.Class)

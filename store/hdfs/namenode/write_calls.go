@@ -26,6 +26,19 @@ func (c *Client) AbandonBlock(ctx context.Context, request *hproto.AbandonBlockR
 	return c.call(ctx, "abandonBlock", idempotent, request, new(hproto.AbandonBlockResponse))
 }
 
+// UpdateBlockForPipeline gives the block that clientName writes another generation stamp, and a token for it. The answer has
+// no locations.
+func (c *Client) UpdateBlockForPipeline(ctx context.Context, block *hproto.ExtendedBlock, clientName string) (*hproto.LocatedBlock, error) {
+	var r hproto.UpdateBlockForPipelineResponse
+	err := c.call(ctx, "updateBlockForPipeline", idempotent, &hproto.UpdateBlockForPipelineRequest{Block: block, ClientName: &clientName}, &r)
+	return r.GetBlock(), err
+}
+
+// UpdatePipeline makes the replicas of these nodes, under a new generation stamp, the ones that count.
+func (c *Client) UpdatePipeline(ctx context.Context, request *hproto.UpdatePipelineRequest) error {
+	return c.call(ctx, "updatePipeline", atMostOnce, request, new(hproto.UpdatePipelineResponse))
+}
+
 // Complete closes a file. false: its last blocks do not have enough replicas yet; ask again.
 func (c *Client) Complete(ctx context.Context, request *hproto.CompleteRequest) (bool, error) {
 	var r hproto.CompleteResponse

@@ -119,32 +119,6 @@ func (c *Credentials) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "Kerberos credentials of %s", c.Principal())
 }
 
-// Client returns a client of gokrb5 with the same identity, for libraries that want one. It logs in when it is
-// first asked for a ticket; from then on a goroutine of gokrb5 renews its ticket until Destroy.
-func (c *Credentials) Client() (*client.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	who := c.kdc.Credentials
-	if c.o.Keytab != "" {
-		return client.NewWithKeytab(who.CName().PrincipalNameString(), who.Domain(), who.Keytab(), c.config, client.DisablePAFXFAST(true)), nil
-	}
-	path, err := cachePath(c.o.Cache)
-	if err != nil {
-		return nil, fmt.Errorf("sasl.Client: %w", err)
-	}
-	made, err := guarded(func() (*client.Client, error) {
-		cache, err := credentials.LoadCCache(path)
-		if err != nil {
-			return nil, err
-		}
-		return client.NewFromCCache(cache, c.config)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("sasl.Client: ticket cache %s: %w", path, plain(err))
-	}
-	return made, nil
-}
-
 func (c *Credentials) openKeytab() error {
 	path := strings.TrimPrefix(c.o.Keytab, "FILE:")
 	data, err := readSmall(path)

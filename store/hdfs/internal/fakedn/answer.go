@@ -21,6 +21,11 @@ type Fault struct {
 	// Status and Message refuse the request.
 	Status  hproto.BlockOpResponse_Status
 	Message string
+	// After, for a write, lets so many packets pass: then comes Hangup, or Status as the answer to a packet, or with Stall no
+	// answer any more. Without it these come at once.
+	After int
+	// Ack, if set, changes the answers to packets.
+	Ack func(*hproto.PipelineAck)
 	// Flip, if set, inverts these bytes of the block on their way, after the checksums were made.
 	Flip []int64
 	// Answer, if set, is sent as it is.

@@ -1,5 +1,5 @@
 // Package fakedn knows how to be a DataNode in tests: it serves blocks from memory over the data transfer protocol, byte
-// for byte as Hadoop's does, and does wrong what a test asks it to.
+// for byte as Hadoop's does, takes part in pipelines that write blocks, and does wrong what a test asks it to.
 package fakedn
 
 import (
@@ -35,7 +35,7 @@ type Options struct {
 type Request struct {
 	// Conn numbers the connections from 0 on, and Nth the requests of one connection.
 	Conn, Nth int
-	// Op is 81 for a read and 85 for a block checksum.
+	// Op is 80 for a write, 81 for a read and 85 for a block checksum.
 	Op       byte
 	Block    *hproto.ExtendedBlock
 	Token    *hproto.Token
@@ -43,6 +43,8 @@ type Request struct {
 	Client   string
 	// Options are those of a block checksum.
 	Options *hproto.BlockChecksumOptions
+	// Write is the whole request of a write.
+	Write *hproto.OpWriteBlock
 }
 
 // Node is a DataNode. It is safe for concurrent use.
@@ -54,6 +56,7 @@ type Node struct {
 
 	mu       sync.Mutex
 	blocks   map[uint64][]byte
+	replicas map[uint64]*Replica
 	conns    map[net.Conn]struct{}
 	accepted int
 	requests []Request
@@ -79,13 +82,22 @@ func Start(o Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fakedn: %w", err)
 	}
-	n := &Node{o: o, lis: lis, end: make(chan struct{}), blocks: map[uint64][]byte{}, conns: map[net.Conn]struct{}{}}
+	n := &Node{o: o, lis: lis, end: make(chan struct{}), blocks: map[uint64][]byte{}, replicas: map[uint64]*Replica{}, conns: map[net.Conn]struct{}{}}
 	n.wg.Go(n.accept)
 	return n, nil
 }
 
 // Addr is where the node listens.
 func (n *Node) Addr() string { return n.lis.Addr().String() }
+
+// Info is the node as a NameNode describes it. Its UUID is its address.
+func (n *Node) Info() *hproto.DatanodeInfo {
+	a := n.lis.Addr().(*net.TCPAddr)
+	return &hproto.DatanodeInfo{Id: &hproto.DatanodeID{
+		IpAddr: proto.String(a.IP.String()), HostName: proto.String("localhost"), DatanodeUuid: proto.String(a.String()),
+		XferPort: proto.Uint32(uint32(a.Port)), InfoPort: new(uint32), IpcPort: new(uint32),
+	}}
+}
 
 // Put gives the node a replica. The node does not change data, nor may the caller.
 func (n *Node) Put(id uint64, data []byte) *hproto.ExtendedBlock {
@@ -156,12 +168,7 @@ func (n *Node) accept() {
 }
 
 func (n *Node) serve(c net.Conn, number int) {
-	defer func() {
-		c.Close()
-		n.mu.Lock()
-		delete(n.conns, c)
-		n.mu.Unlock()
-	}()
+	defer n.forget(c)
 	in := bufio.NewReader(c)
 	for nth := 0; ; nth++ {
 		r, err := readRequest(in)
@@ -177,6 +184,10 @@ func (n *Node) serve(c net.Conn, number int) {
 		n.requests = append(n.requests, r)
 		data, ok := n.blocks[r.Block.GetBlockId()]
 		n.mu.Unlock()
+		if r.Op == opWrite {
+			n.receive(c, in, r.Write, f)
+			return
+		}
 		if err := n.answer(c, r, data, ok, f); err != nil {
 			return
 		}
@@ -189,8 +200,16 @@ func (n *Node) serve(c net.Conn, number int) {
 	}
 }
 
+func (n *Node) forget(c net.Conn) {
+	c.Close()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
+}
+
 // The operations that the node knows, and the version it speaks.
 const (
+	opWrite    = 80
 	opRead     = 81
 	opChecksum = 85
 	version    = 28
@@ -208,6 +227,13 @@ func readRequest(in *bufio.Reader) (r Request, err error) {
 	}
 	r.Op = head[2]
 	switch r.Op {
+	case opWrite:
+		r.Write = new(hproto.OpWriteBlock)
+		if err := readDelimited(in, r.Write); err != nil {
+			return r, err
+		}
+		base := r.Write.GetHeader().GetBaseHeader()
+		r.Block, r.Token, r.Client = base.GetBlock(), base.GetToken(), r.Write.GetHeader().GetClientName()
 	case opRead:
 		var m hproto.OpReadBlock
 		if err := readDelimited(in, &m); err != nil {

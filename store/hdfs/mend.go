@@ -1,0 +1,163 @@
+package hdfs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
+	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
+	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
+)
+
+// maxBroken is how many failures in turn are gone around while no DataNode takes a byte more: about ten seconds.
+const maxBroken = 16
+
+// start opens a pipeline for the block: a new one, or one that takes it up where another broke.
+func (o *output) start() error {
+	s := o.now
+	if s.located != nil {
+		return o.takeUp()
+	}
+	b, err := o.add()
+	if err != nil {
+		return err
+	}
+	s.given(b, o.w.nodes)
+	if len(s.targets) == 0 {
+		return fmt.Errorf("%w: the NameNode gave block %d no DataNode", store.ErrUnavailable, int64(b.GetB().GetBlockId()))
+	}
+	s.pipe, err = o.w.pool.OpenPipeline(o.ctx, o.setup(hproto.OpWriteBlock_SETUP_CREATE, b.GetBlockToken()))
+	return err
+}
+
+// setup is what all pipelines of the block have in common.
+func (o *output) setup(stage hproto.OpWriteBlock_Stage, token *hproto.Token) datanode.Setup {
+	patience := o.w.patience()
+	return datanode.Setup{
+		Block:   datanode.Block{ExtendedBlock: o.now.block(o.size), Token: token},
+		Targets: o.now.targets, Client: o.holder, Stage: stage, Patience: patience, Beat: min(patience/3, 20*time.Second),
+	}
+}
+
+// add asks the NameNode for the next block, and says to it how long the one before is. It gives one when DataNodes have
+// reported the block before that.
+func (o *output) add() (*hproto.LocatedBlock, error) {
+	end := now().Add(o.w.patience())
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		b, err := o.w.names.AddBlock(o.ctx, &hproto.AddBlockRequest{
+			Src: &o.path, ClientName: &o.holder, Previous: o.last, ExcludeNodes: o.shunned, FileId: &o.id,
+		})
+		var remote *namenode.RemoteError
+		if errors.As(err, &remote) && strings.HasSuffix(remote.Class, ".NotReplicatedYetException") && now().Before(end) {
+			if err := o.w.pause(o.ctx, pause); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, o.tooFew(err)
+		}
+		return b, nil
+	}
+}
+
+// tooFew: where the NameNode finds no DataNode among those that did not fail, the others are tried again.
+func (o *output) tooFew(err error) error {
+	var remote *namenode.RemoteError
+	if len(o.shunned) > 0 && errors.As(err, &remote) && tooFewNodes.MatchString(remote.Message) {
+		n := len(o.shunned)
+		o.shunned = nil
+		return fmt.Errorf("%w: no DataNode takes a block but %d that failed: %w", store.ErrUnavailable, n, err)
+	}
+	return o.failed(err)
+}
+
+// takeUp gives the block another generation stamp, so that replicas on nodes that are left behind no longer count, and
+// opens a pipeline through the others.
+func (o *output) takeUp() error {
+	s := o.now
+	renewed, err := o.w.names.UpdateBlockForPipeline(o.ctx, s.block(s.acked), o.holder)
+	if err != nil {
+		return o.failed(err)
+	}
+	stage := hproto.OpWriteBlock_SETUP_STREAMING_RECOVERY
+	if s.closing {
+		stage = hproto.OpWriteBlock_CLOSE_RECOVERY
+	}
+	setup := o.setup(stage, renewed.GetBlockToken())
+	setup.Min, setup.Max, setup.Stamp = s.acked, s.end, renewed.GetB().GetGenerationStamp()
+	pipe, err := o.w.pool.OpenPipeline(o.ctx, setup)
+	if err != nil {
+		return err
+	}
+	s.pipe = pipe
+	old := s.block(s.acked)
+	after := &hproto.LocatedBlock{B: s.block(s.acked)}
+	after.B.GenerationStamp = &setup.Stamp
+	request := &hproto.UpdatePipelineRequest{ClientName: &o.holder, OldBlock: old, NewBlock: after.B}
+	for _, t := range s.targets {
+		request.NewNodes = append(request.NewNodes, t.Info.GetId())
+		request.StorageIds = append(request.StorageIds, t.StorageID)
+	}
+	if err := o.w.names.UpdatePipeline(o.ctx, request); err != nil {
+		return o.failed(err)
+	}
+	s.taken(after)
+	return nil
+}
+
+// mend prepares another attempt after one that failed, or returns why there is none.
+func (o *output) mend(cause error) error {
+	s := o.now
+	s.drop()
+	o.grew(s.acked)
+	if err := o.ctx.Err(); err != nil {
+		return err
+	}
+	o.broke++
+	if store.ClassOf(cause) != store.Retryable || errors.Is(cause, errGone) || o.broke > maxBroken {
+		return cause
+	}
+	var broken *datanode.PipelineError
+	if errors.As(cause, &broken) {
+		o.shun(s.targets[broken.Bad].Info)
+		s.without(broken.Bad)
+	}
+	if err := o.abandon(); err != nil {
+		return errors.Join(cause, err)
+	}
+	if s.cut {
+		o.spare = append(o.spare, s.trim()...) // what all members have
+	}
+	s.sent = 0
+	return o.w.pause(o.ctx, min(time.Duration(o.broke-1)*100*time.Millisecond, time.Second))
+}
+
+// abandon gives a block up if all its bytes are here: another is faster than what is left of it.
+func (o *output) abandon() error {
+	s := o.now
+	if s.located == nil || s.cut {
+		return nil
+	}
+	err := o.w.names.AbandonBlock(o.ctx, &hproto.AbandonBlockRequest{B: s.located.GetB(), Src: &o.path, Holder: &o.holder, FileId: proto.Uint64(o.id)})
+	if err != nil {
+		return o.failed(err)
+	}
+	s.located, s.closing, s.acked = nil, false, 0
+	return nil
+}
+
+// shun keeps a node from getting blocks.
+func (o *output) shun(d *hproto.DatanodeInfo) {
+	for _, known := range o.shunned {
+		if known.GetId().GetDatanodeUuid() == d.GetId().GetDatanodeUuid() {
+			return
+		}
+	}
+	o.shunned = append(o.shunned, d)
+}
