@@ -456,12 +456,16 @@ func (c *lake) GetContentSummary(context.Context, string) (*hproto.ContentSummar
 }
 
 func (c *lake) GetServerDefaults(context.Context) (*hproto.FsServerDefaults, error) {
-	return &hproto.FsServerDefaults{BlockSize: proto.Uint64(6 << 20), Replication: proto.Uint32(3)}, nil
+	return &hproto.FsServerDefaults{BlockSize: proto.Uint64(fakeBlockSize), Replication: proto.Uint32(3)}, nil
 }
+
+// fakeBlockSize is that of new files, keptWhole the size up to which blocks can be written again.
+const fakeBlockSize, keptWhole = 1 << 20, 256 << 10
 
 func newWriteStore(c *lake) *Store {
 	w := newWriting(c, nil, c.pool, new(nodeTable))
 	w.pause = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	w.keepWhole = keptWhole
 	return &Store{writes: w}
 }
 

@@ -3,6 +3,7 @@ package hdfs_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ func TestFaultSingle(t *testing.T) {
 	data := hdfstest.Bytes(71, 2<<20)
 	c.Put(path, data, 1, 0)
 	t.Run("connection cut after n bytes", func(t *testing.T) { cutAfter(t, c) })
+	t.Run("writing, cut after n bytes", func(t *testing.T) { writeCutAfter(t, c) })
 	t.Run("NameNode restarted", func(t *testing.T) {
 		s := faulty(t, c, nil)
 		f := openFile(t, s, path)
@@ -56,6 +58,7 @@ func TestFaultEncrypted(t *testing.T) {
 	data := hdfstest.Bytes(72, 2<<20)
 	c.Put(path, data, 1, 0)
 	t.Run("connection cut after n bytes", func(t *testing.T) { cutAfter(t, c) })
+	t.Run("writing, cut after n bytes", func(t *testing.T) { writeCutAfter(t, c) })
 	t.Run("other keys", func(t *testing.T) { // as after they were rolled
 		s := faulty(t, c, nil)
 		f := openFile(t, s, path)
@@ -88,5 +91,33 @@ func cutAfter(t *testing.T, c *hdfstest.Cluster) {
 		cancel()
 		proxy.Heal()
 		mustRead(t, f, data)
+	}
+}
+
+// writeCutAfter is cutAfter for writers: what the DataNode says to them is short.
+func writeCutAfter(t *testing.T, c *hdfstest.Cluster) {
+	dir := c.Dir(t)
+	data := hdfstest.Bytes(74, 300_000)
+	addr := c.DataNodes()[0].Addr
+	for _, bytes := range []int64{0, 1, 2, 4, 5, 9, 13, 30, 100, 180, 240, 300, 360, 420} {
+		network := c.Network()
+		proxy := network.Proxy(addr)
+		s := faulty(t, c, over(network))
+		proxy.CutAfter(bytes)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		name := dir + "/" + strconv.FormatInt(bytes, 10)
+		if err := write(ctx, s, name, data); err != nil {
+			wantClass(t, err, store.Retryable, store.ClassUnknown)
+			if _, err := s.Stat(t.Context(), name); store.ClassOf(err) != store.NotFound {
+				t.Errorf("cut after %d bytes: half a file: %v", bytes, err)
+			}
+			proxy.Heal()
+			if err := write(faultContext(t), s, name, data); err != nil {
+				t.Errorf("healed: %v", err)
+			}
+		}
+		cancel()
+		proxy.Heal()
+		mustRead(t, openFile(t, s, name), data)
 	}
 }

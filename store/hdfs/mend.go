@@ -37,17 +37,16 @@ func (o *output) start() error {
 
 // setup is what all pipelines of the block have in common.
 func (o *output) setup(stage hproto.OpWriteBlock_Stage, token *hproto.Token) datanode.Setup {
-	patience := o.w.patience()
 	return datanode.Setup{
 		Block:   datanode.Block{ExtendedBlock: o.now.block(o.size), Token: token},
-		Targets: o.now.targets, Client: o.holder, Stage: stage, Patience: patience, Beat: min(patience/3, 20*time.Second),
+		Targets: o.now.targets, Client: o.holder, Stage: stage, Patience: o.w.patience, Beat: min(o.w.patience/3, 20*time.Second),
 	}
 }
 
 // add asks the NameNode for the next block, and says to it how long the one before is. It gives one when DataNodes have
 // reported the block before that.
 func (o *output) add() (*hproto.LocatedBlock, error) {
-	end := now().Add(o.w.patience())
+	end := now().Add(o.w.patience)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		b, err := o.w.names.AddBlock(o.ctx, &hproto.AddBlockRequest{
 			Src: &o.path, ClientName: &o.holder, Previous: o.last, ExcludeNodes: o.shunned, FileId: &o.id,
@@ -132,7 +131,7 @@ func (o *output) mend(cause error) error {
 		return errors.Join(cause, err)
 	}
 	if s.cut {
-		o.spare = append(o.spare, s.trim()...) // what all members have
+		o.spare = append(o.spare, s.trim(o.w.keepWhole)...) // what all members have
 	}
 	s.sent = 0
 	return o.w.pause(o.ctx, min(time.Duration(o.broke-1)*100*time.Millisecond, time.Second))

@@ -144,7 +144,7 @@ func (o *output) stream(finish bool) error {
 		}
 	}
 	o.grew(s.pipe.Acked())
-	o.spare = append(o.spare, s.trim()...)
+	o.spare = append(o.spare, s.trim(o.w.keepWhole)...)
 	if !finish {
 		return nil
 	}
@@ -153,8 +153,7 @@ func (o *output) stream(finish bool) error {
 
 // complete has the NameNode close the file, which it does when enough DataNodes have reported the last block.
 func (o *output) complete() error {
-	patience := o.w.patience()
-	end := now().Add(patience)
+	end := now().Add(o.w.patience)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		done, err := o.w.names.Complete(o.ctx, &hproto.CompleteRequest{Src: &o.path, ClientName: &o.holder, Last: o.last, FileId: &o.id})
 		switch {
@@ -163,7 +162,7 @@ func (o *output) complete() error {
 		case done:
 			return nil
 		case now().After(end):
-			return fmt.Errorf("%w: too few DataNodes have reported the last block after %v", store.ErrUnavailable, patience)
+			return fmt.Errorf("%w: too few DataNodes have reported the last block after %v", store.ErrUnavailable, o.w.patience)
 		}
 		if err := o.w.pause(o.ctx, pause); err != nil {
 			return err

@@ -9,10 +9,6 @@ import (
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 )
 
-// keepWhole is the size up to which a block's bytes are all kept until it is closed: it can be written again elsewhere,
-// whatever happens to its DataNodes.
-const keepWhole = 4 << 20
-
 // section is the block of a file that is being written, and what is needed of its bytes to send them again.
 type section struct {
 	located *hproto.LocatedBlock // nil: the NameNode has given none yet
@@ -46,8 +42,8 @@ func (s *section) seal() {
 	}
 }
 
-// trim lets packets go that need not be sent again, and returns them.
-func (s *section) trim() []*datanode.Packet {
+// trim lets packets go that need not be sent again, of a block of more than keepWhole bytes, and returns them.
+func (s *section) trim(keepWhole int64) []*datanode.Packet {
 	if s.end <= keepWhole {
 		return nil
 	}

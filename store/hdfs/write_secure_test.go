@@ -2,10 +2,8 @@ package hdfs
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/internal/hdfstest"
@@ -65,22 +63,30 @@ func TestSecureWrites(t *testing.T) {
 			if !bytes.Equal(c.Get(dir+"/f"), data) {
 				t.Fatal("Hadoop reads other bytes")
 			}
+			tokenAlone(t, c, dir)
 			if name == "authentication" {
-				tokenAlone(t, c, dir)
+				asAnother(t, c)
 			}
 		})
 	}
 }
 
-// tokenAlone: a token changes names, and its owner is told what writing needs.
+// tokenAlone: a delegation token is enough to write and to change names.
 func tokenAlone(t *testing.T, c *hdfstest.Cluster, dir string) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(path, c.DelegationToken(hdfstest.User, hdfstest.User, false), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := secureOn(t, c, namenode.AuthOptions{Tokens: func() (map[string]token.Token, error) { return token.Load(path) }})
-	if _, err := s.Create(t.Context(), dir+"/g"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "keytab") {
-		t.Errorf("Create: %v", err)
+	data := random(3<<20+7, 4)
+	if err := writeFile(s, dir+"/token", data); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(c.Get(dir+"/token"), data) {
+		t.Fatal("Hadoop reads other bytes")
+	}
+	if err := s.Replace(t.Context(), dir+"/token", data[:99]); err != nil || !bytes.Equal(c.Get(dir+"/token"), data[:99]) {
+		t.Errorf("Replace: %v", err)
 	}
 	if err := s.SetReplication(t.Context(), dir+"/f", 2); err != nil {
 		t.Error(err)
@@ -90,5 +96,23 @@ func tokenAlone(t *testing.T, c *hdfstest.Cluster, dir string) {
 	}
 	if err := s.Remove(t.Context(), dir+"/g"); err != nil {
 		t.Error(err)
+	}
+}
+
+// asAnother: who may act as others writes as them.
+func asAnother(t *testing.T, c *hdfstest.Cluster) {
+	login := sasl.LoginFromEnv(c.Getenv)
+	login.Keytab = c.Keytab(hdfstest.Agent)
+	creds, err := sasl.Login(t.Context(), login)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, dir := secureOn(t, c, namenode.AuthOptions{Kerberos: creds, User: hdfstest.User}), c.Dir(t)
+	if err := writeFile(s, dir+"/f", []byte("theirs")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := s.Stat(t.Context(), dir+"/f")
+	if err != nil || info.Owner != hdfstest.User {
+		t.Errorf("%+v, %v", info, err)
 	}
 }

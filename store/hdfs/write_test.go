@@ -53,7 +53,7 @@ func TestCreateLeavesTheFileAlone(t *testing.T) {
 
 // TestFaultyDataNodes: whatever DataNodes do, the file holds what was written, or there is an error and no file.
 func TestFaultyDataNodes(t *testing.T) {
-	all := random(15<<20, 2)
+	all := random(5<<19+77, 2)
 	rapid.Check(t, func(rt *rapid.T) {
 		c := openLake()
 		defer c.close()
@@ -71,7 +71,7 @@ func TestFaultyDataNodes(t *testing.T) {
 		c.late = rapid.IntRange(0, 3).Draw(rt, "late")
 		data := all[:rapid.IntRange(0, len(all)).Draw(rt, "size")]
 		s := newWriteStore(c)
-		err := s.writeFaulty("/f", data, rapid.SampledFrom([]int{1 << 10, 100_000, 1 << 20, 16 << 20}).Draw(rt, "piece"))
+		err := s.writeFaulty("/f", data, rapid.SampledFrom([]int{10_000, 100_000, 1 << 20, 16 << 20}).Draw(rt, "piece"))
 		if err != nil {
 			if left <= maxBroken/2 && only <= 2 {
 				rt.Fatalf("%d faults: %v", left, err)
@@ -89,7 +89,7 @@ func TestFaultyDataNodes(t *testing.T) {
 
 // drawFault draws what a DataNode does wrong, without waiting.
 func drawFault(t *rapid.T) fakedn.Fault {
-	f := fakedn.Fault{After: rapid.SampledFrom([]int{0, 0, 1, 2, 20, 63, 64, 65, 70, 90, 96, 97}).Draw(t, "after")}
+	f := fakedn.Fault{After: rapid.SampledFrom([]int{0, 0, 1, 2, 3, 5, 8, 12, 15, 16, 17}).Draw(t, "after")}
 	switch rapid.IntRange(0, 4).Draw(t, "fault") {
 	case 0:
 		f.Hangup = true
@@ -134,7 +134,7 @@ func TestSmallFilesAreCheap(t *testing.T) {
 		{"another", func() error { return writeFile(s, "/d/g", []byte("x")) }, "getFileInfo create addBlock complete rename2"},
 		{"empty", func() error { return writeFile(s, "/d/h", nil) }, "getFileInfo create complete rename2"},
 		{"replaced", func() error { return store.ReplaceFile(t.Context(), s, "/d/f", []byte("new")) }, "create addBlock complete rename2"},
-		{"13 MiB, in three blocks", func() error { return writeFile(s, "/d/i", random(13<<20, 1)) },
+		{"in three blocks", func() error { return writeFile(s, "/d/i", random(5*fakeBlockSize/2, 1)) },
 			"getFileInfo create addBlock addBlock addBlock complete rename2"},
 	} {
 		c.calls = nil
@@ -187,9 +187,9 @@ func TestAllBytesLost(t *testing.T) {
 		if r.Write.GetStage() != hproto.OpWriteBlock_SETUP_CREATE {
 			return fakedn.Fault{Hangup: true}
 		}
-		return fakedn.Fault{Hangup: true, After: 90}
+		return fakedn.Fault{Hangup: true, After: 10}
 	}
-	err := writeFile(newWriteStore(c), "/f", random(6<<20, 3))
+	err := writeFile(newWriteStore(c), "/f", random(fakeBlockSize, 3))
 	if store.ClassOf(err) != store.Retryable || !strings.Contains(err.Error(), "connection broke") {
 		t.Fatal(err)
 	}
@@ -462,7 +462,7 @@ func TestSetReplicationSaysWhy(t *testing.T) {
 
 func TestShapeOfNewFiles(t *testing.T) {
 	s := newWriteStore(newLake(t))
-	if n := s.BlockSize(); n != 6<<20 {
+	if n := s.BlockSize(); n != fakeBlockSize {
 		t.Errorf("the NameNode's block size is %d", n)
 	}
 	c := new(conf.Config).With("dfs.blocksize", "32m").With("dfs.replication", "2").With("fs.permissions.umask-mode", "077")

@@ -42,6 +42,12 @@ type writing struct {
 	newName func() string
 	// pause waits, or returns the context's error.
 	pause func(ctx context.Context, d time.Duration) error
+	// keepWhole is the size up to which a block's bytes are all kept until it is closed: it can be written again elsewhere,
+	// whatever happens to its DataNodes.
+	keepWhole int64
+	// patience bounds the wait for DataNodes: what Hadoop's clients wait for a pipeline of three. Each of these waits a
+	// little less for the next, so that who failed is known.
+	patience time.Duration
 
 	mu       sync.Mutex
 	defaults *hproto.FsServerDefaults
@@ -49,13 +55,10 @@ type writing struct {
 }
 
 func newWriting(names changes, c *conf.Config, pool *datanode.Pool, nodes *nodeTable) *writing {
-	return &writing{names: names, conf: c, pool: pool, nodes: nodes, newName: randomName, pause: sleep, swept: map[string]time.Time{}}
-}
-
-// patience bounds the wait for DataNodes: what Hadoop's clients wait for a pipeline of three. Each of these waits a little
-// less for the next, so that who failed is known.
-func (w *writing) patience() time.Duration {
-	return w.conf.Duration("dfs.client.socket-timeout", time.Minute, time.Millisecond) + 15*time.Second
+	return &writing{
+		names: names, conf: c, pool: pool, nodes: nodes, newName: randomName, pause: sleep, keepWhole: 4 << 20, swept: map[string]time.Time{},
+		patience: c.Duration("dfs.client.socket-timeout", time.Minute, time.Millisecond) + 15*time.Second,
+	}
 }
 
 // shape is how new files are stored.

@@ -19,10 +19,10 @@ type conn struct {
 	dst io.Writer
 	raw syscall.RawConn // nil where the bytes must be unwrapped, or there is no socket
 
-	stall  time.Duration // without any byte for so long, the connection is broken
+	stall  time.Duration                   // without any byte for so long, the connection is broken
 	armed  struct{ read, write time.Time } // when the deadlines were last moved
-	wire   int64         // bytes received
-	data   int           // bytes of data in the DataNode's packets, as last seen; 0: not yet
+	wire   int64                           // bytes received
+	data   int                             // bytes of data in the DataNode's packets, as last seen; 0: not yet
 	reused bool
 	idle   time.Time // since when nobody uses it
 
