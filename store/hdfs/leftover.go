@@ -54,13 +54,13 @@ func (w *writing) sweeps(folder string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last, known := w.swept[folder]
-	if known && now().Sub(last) < sweepEvery {
+	if known && time.Since(last) < sweepEvery {
 		return false
 	}
 	if len(w.swept) >= maxSwept {
 		clear(w.swept)
 	}
-	w.swept[folder] = now()
+	w.swept[folder] = time.Now()
 	return true
 }
 

@@ -46,13 +46,13 @@ func (o *output) setup(stage hproto.OpWriteBlock_Stage, token *hproto.Token) dat
 // add asks the NameNode for the next block, and says to it how long the one before is. It gives one when DataNodes have
 // reported the block before that.
 func (o *output) add() (*hproto.LocatedBlock, error) {
-	end := now().Add(o.w.patience)
+	end := time.Now().Add(o.w.patience)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		b, err := o.w.names.AddBlock(o.ctx, &hproto.AddBlockRequest{
 			Src: &o.path, ClientName: &o.holder, Previous: o.last, ExcludeNodes: o.shunned, FileId: &o.id,
 		})
 		var remote *namenode.RemoteError
-		if errors.As(err, &remote) && strings.HasSuffix(remote.Class, ".NotReplicatedYetException") && now().Before(end) {
+		if errors.As(err, &remote) && strings.HasSuffix(remote.Class, ".NotReplicatedYetException") && time.Now().Before(end) {
 			if err := o.w.pause(o.ctx, pause); err != nil {
 				return nil, err
 			}

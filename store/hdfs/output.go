@@ -153,7 +153,7 @@ func (o *output) stream(finish bool) error {
 
 // complete has the NameNode close the file, which it does when enough DataNodes have reported the last block.
 func (o *output) complete() error {
-	end := now().Add(o.w.patience)
+	end := time.Now().Add(o.w.patience)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		done, err := o.w.names.Complete(o.ctx, &hproto.CompleteRequest{Src: &o.path, ClientName: &o.holder, Last: o.last, FileId: &o.id})
 		switch {
@@ -161,7 +161,7 @@ func (o *output) complete() error {
 			return o.failed(err)
 		case done:
 			return nil
-		case now().After(end):
+		case time.Now().After(end):
 			return fmt.Errorf("%w: too few DataNodes have reported the last block after %v", store.ErrUnavailable, o.w.patience)
 		}
 		if err := o.w.pause(o.ctx, pause); err != nil {

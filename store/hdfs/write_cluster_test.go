@@ -319,7 +319,7 @@ func TestWhatWritingCosts(t *testing.T) {
 // clientCalls are those of the NameNode's calls that DataNodes do not make.
 var clientCalls = []string{
 	"GetFileInfo", "Create", "AddBlock", "Complete", "Rename2", "Delete", "Mkdirs", "GetListing", "GetBlockLocations", "IsFileClosed",
-	"GetServerDefaults", "RenewLease", "AbandonBlock", "UpdateBlockForPipeline", "UpdatePipeline", "Append", "RecoverLease", "Fsync", "SetReplication",
+	"GetServerDefaults", "RenewLease", "AbandonBlock", "UpdateBlockForPipeline", "UpdatePipeline", "Append", "SetReplication",
 }
 
 func TestSafeModeQuotaAndPermission(t *testing.T) {
@@ -462,9 +462,7 @@ func TestALivingWriterKeepsItsDraft(t *testing.T) {
 	}
 	left := path.Join(dir, "d", tempPrefix+"left")
 	c.PutOpen(left, []byte("left"), 1, 1<<20)
-	if _, err := s.nn.RecoverLease(t.Context(), left, "x"); err != nil {
-		t.Fatal(err)
-	}
+	c.CloseFile(left)
 	if err := s.Remove(t.Context(), dir+"/d/f"); err != nil {
 		t.Fatal(err)
 	}
@@ -497,7 +495,7 @@ func TestAnExpiredLeaseFreesADraft(t *testing.T) {
 		if !errors.Is(err, errAlive) || time.Since(start) > 2*oldDraft {
 			t.Fatal(err)
 		}
-		if err := sleep(t.Context(), time.Second); err != nil {
+		if err := store.Sleep(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}

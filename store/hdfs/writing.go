@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/conf"
 	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
@@ -56,7 +57,7 @@ type writing struct {
 
 func newWriting(names changes, c *conf.Config, pool *datanode.Pool, nodes *nodeTable) *writing {
 	return &writing{
-		names: names, conf: c, pool: pool, nodes: nodes, newName: randomName, pause: sleep, keepWhole: 4 << 20, swept: map[string]time.Time{},
+		names: names, conf: c, pool: pool, nodes: nodes, newName: randomName, pause: store.Sleep, keepWhole: 4 << 20, swept: map[string]time.Time{},
 		patience: c.Duration("dfs.client.socket-timeout", time.Minute, time.Millisecond) + 15*time.Second,
 	}
 }

@@ -220,10 +220,11 @@ type loop struct {
 	most int // bytes a read
 }
 
-func (l *loop) Read(b []byte) (int, error)  { return l.Buffer.Read(b[:min(len(b), l.most)]) }
-func (l *loop) Write(b []byte) (int, error) { return l.Buffer.Write(b) }
-func (*loop) SetDeadline(time.Time) error   { return nil }
-func (*loop) Close() error                  { return nil }
+func (l *loop) Read(b []byte) (int, error)     { return l.Buffer.Read(b[:min(len(b), l.most)]) }
+func (l *loop) Write(b []byte) (int, error)    { return l.Buffer.Write(b) }
+func (*loop) SetReadDeadline(time.Time) error  { return nil }
+func (*loop) SetWriteDeadline(time.Time) error { return nil }
+func (*loop) Close() error                     { return nil }
 
 // TestWrapped: plain bytes come out as they went in, however they are cut on the way.
 func TestWrapped(t *testing.T) {

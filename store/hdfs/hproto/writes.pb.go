@@ -894,116 +894,6 @@ func (x *CompleteResponse) GetResult() bool {
 	return false
 }
 
-type FsyncRequest struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Src             *string                `protobuf:"bytes,1,req,name=src" json:"src,omitempty"`
-	Client          *string                `protobuf:"bytes,2,req,name=client" json:"client,omitempty"`
-	LastBlockLength *int64                 `protobuf:"zigzag64,3,opt,name=last_block_length,json=lastBlockLength,def=-1" json:"last_block_length,omitempty"`
-	FileId          *uint64                `protobuf:"varint,4,opt,name=file_id,json=fileId,def=0" json:"file_id,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-// Default values for FsyncRequest fields.
-const (
-	Default_FsyncRequest_LastBlockLength = int64(-1)
-	Default_FsyncRequest_FileId          = uint64(0)
-)
-
-func (x *FsyncRequest) Reset() {
-	*x = FsyncRequest{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FsyncRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FsyncRequest) ProtoMessage() {}
-
-func (x *FsyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FsyncRequest.ProtoReflect.Descriptor instead.
-func (*FsyncRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *FsyncRequest) GetSrc() string {
-	if x != nil && x.Src != nil {
-		return *x.Src
-	}
-	return ""
-}
-
-func (x *FsyncRequest) GetClient() string {
-	if x != nil && x.Client != nil {
-		return *x.Client
-	}
-	return ""
-}
-
-func (x *FsyncRequest) GetLastBlockLength() int64 {
-	if x != nil && x.LastBlockLength != nil {
-		return *x.LastBlockLength
-	}
-	return Default_FsyncRequest_LastBlockLength
-}
-
-func (x *FsyncRequest) GetFileId() uint64 {
-	if x != nil && x.FileId != nil {
-		return *x.FileId
-	}
-	return Default_FsyncRequest_FileId
-}
-
-type FsyncResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FsyncResponse) Reset() {
-	*x = FsyncResponse{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FsyncResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FsyncResponse) ProtoMessage() {}
-
-func (x *FsyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FsyncResponse.ProtoReflect.Descriptor instead.
-func (*FsyncResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{13}
-}
-
 type RenewLeaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClientName    *string                `protobuf:"bytes,1,req,name=client_name,json=clientName" json:"client_name,omitempty"`
@@ -1014,7 +904,7 @@ type RenewLeaseRequest struct {
 
 func (x *RenewLeaseRequest) Reset() {
 	*x = RenewLeaseRequest{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[14]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +916,7 @@ func (x *RenewLeaseRequest) String() string {
 func (*RenewLeaseRequest) ProtoMessage() {}
 
 func (x *RenewLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[14]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +929,7 @@ func (x *RenewLeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseRequest.ProtoReflect.Descriptor instead.
 func (*RenewLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{14}
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RenewLeaseRequest) GetClientName() string {
@@ -1064,7 +954,7 @@ type RenewLeaseResponse struct {
 
 func (x *RenewLeaseResponse) Reset() {
 	*x = RenewLeaseResponse{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[15]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1076,7 +966,7 @@ func (x *RenewLeaseResponse) String() string {
 func (*RenewLeaseResponse) ProtoMessage() {}
 
 func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[15]
+	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1089,103 +979,7 @@ func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseResponse.ProtoReflect.Descriptor instead.
 func (*RenewLeaseResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{15}
-}
-
-type RecoverLeaseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Src           *string                `protobuf:"bytes,1,req,name=src" json:"src,omitempty"`
-	ClientName    *string                `protobuf:"bytes,2,req,name=client_name,json=clientName" json:"client_name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RecoverLeaseRequest) Reset() {
-	*x = RecoverLeaseRequest{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RecoverLeaseRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RecoverLeaseRequest) ProtoMessage() {}
-
-func (x *RecoverLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RecoverLeaseRequest.ProtoReflect.Descriptor instead.
-func (*RecoverLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *RecoverLeaseRequest) GetSrc() string {
-	if x != nil && x.Src != nil {
-		return *x.Src
-	}
-	return ""
-}
-
-func (x *RecoverLeaseRequest) GetClientName() string {
-	if x != nil && x.ClientName != nil {
-		return *x.ClientName
-	}
-	return ""
-}
-
-type RecoverLeaseResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Result        *bool                  `protobuf:"varint,1,req,name=result" json:"result,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RecoverLeaseResponse) Reset() {
-	*x = RecoverLeaseResponse{}
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RecoverLeaseResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RecoverLeaseResponse) ProtoMessage() {}
-
-func (x *RecoverLeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_writes_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RecoverLeaseResponse.ProtoReflect.Descriptor instead.
-func (*RecoverLeaseResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *RecoverLeaseResponse) GetResult() bool {
-	if x != nil && x.Result != nil {
-		return *x.Result
-	}
-	return false
+	return file_store_hdfs_hproto_writes_proto_rawDescGZIP(), []int{13}
 }
 
 var File_store_hdfs_hproto_writes_proto protoreflect.FileDescriptor
@@ -1262,26 +1056,14 @@ const file_store_hdfs_hproto_writes_proto_rawDesc = "" +
 	"\x04last\x18\x03 \x01(\v2 .stepahead.hdfs.v1.ExtendedBlockR\x04last\x12\x1a\n" +
 	"\afile_id\x18\x04 \x01(\x04:\x010R\x06fileId\"*\n" +
 	"\x10CompleteResponse\x12\x16\n" +
-	"\x06result\x18\x01 \x02(\bR\x06result\"\x84\x01\n" +
-	"\fFsyncRequest\x12\x10\n" +
-	"\x03src\x18\x01 \x02(\tR\x03src\x12\x16\n" +
-	"\x06client\x18\x02 \x02(\tR\x06client\x12.\n" +
-	"\x11last_block_length\x18\x03 \x01(\x12:\x02-1R\x0flastBlockLength\x12\x1a\n" +
-	"\afile_id\x18\x04 \x01(\x04:\x010R\x06fileId\"\x0f\n" +
-	"\rFsyncResponse\"T\n" +
+	"\x06result\x18\x01 \x02(\bR\x06result\"T\n" +
 	"\x11RenewLeaseRequest\x12\x1f\n" +
 	"\vclient_name\x18\x01 \x02(\tR\n" +
 	"clientName\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x02 \x03(\tR\n" +
 	"namespaces\"\x14\n" +
-	"\x12RenewLeaseResponse\"H\n" +
-	"\x13RecoverLeaseRequest\x12\x10\n" +
-	"\x03src\x18\x01 \x02(\tR\x03src\x12\x1f\n" +
-	"\vclient_name\x18\x02 \x02(\tR\n" +
-	"clientName\".\n" +
-	"\x14RecoverLeaseResponse\x12\x16\n" +
-	"\x06result\x18\x01 \x02(\bR\x06resultB5Z3github.com/stepahead-io/stepahead/store/hdfs/hproto"
+	"\x12RenewLeaseResponseB5Z3github.com/stepahead-io/stepahead/store/hdfs/hproto"
 
 var (
 	file_store_hdfs_hproto_writes_proto_rawDescOnce sync.Once
@@ -1296,7 +1078,7 @@ func file_store_hdfs_hproto_writes_proto_rawDescGZIP() []byte {
 }
 
 var file_store_hdfs_hproto_writes_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_store_hdfs_hproto_writes_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_store_hdfs_hproto_writes_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_store_hdfs_hproto_writes_proto_goTypes = []any{
 	(CreateRequest_Flag)(0),                // 0: stepahead.hdfs.v1.CreateRequest.Flag
 	(AddBlockRequest_Flag)(0),              // 1: stepahead.hdfs.v1.AddBlockRequest.Flag
@@ -1312,34 +1094,30 @@ var file_store_hdfs_hproto_writes_proto_goTypes = []any{
 	(*UpdatePipelineResponse)(nil),         // 11: stepahead.hdfs.v1.UpdatePipelineResponse
 	(*CompleteRequest)(nil),                // 12: stepahead.hdfs.v1.CompleteRequest
 	(*CompleteResponse)(nil),               // 13: stepahead.hdfs.v1.CompleteResponse
-	(*FsyncRequest)(nil),                   // 14: stepahead.hdfs.v1.FsyncRequest
-	(*FsyncResponse)(nil),                  // 15: stepahead.hdfs.v1.FsyncResponse
-	(*RenewLeaseRequest)(nil),              // 16: stepahead.hdfs.v1.RenewLeaseRequest
-	(*RenewLeaseResponse)(nil),             // 17: stepahead.hdfs.v1.RenewLeaseResponse
-	(*RecoverLeaseRequest)(nil),            // 18: stepahead.hdfs.v1.RecoverLeaseRequest
-	(*RecoverLeaseResponse)(nil),           // 19: stepahead.hdfs.v1.RecoverLeaseResponse
-	(*FsPermission)(nil),                   // 20: stepahead.hdfs.v1.FsPermission
-	(*FileStatus)(nil),                     // 21: stepahead.hdfs.v1.FileStatus
-	(*ExtendedBlock)(nil),                  // 22: stepahead.hdfs.v1.ExtendedBlock
-	(*DatanodeInfo)(nil),                   // 23: stepahead.hdfs.v1.DatanodeInfo
-	(*LocatedBlock)(nil),                   // 24: stepahead.hdfs.v1.LocatedBlock
-	(*DatanodeID)(nil),                     // 25: stepahead.hdfs.v1.DatanodeID
+	(*RenewLeaseRequest)(nil),              // 14: stepahead.hdfs.v1.RenewLeaseRequest
+	(*RenewLeaseResponse)(nil),             // 15: stepahead.hdfs.v1.RenewLeaseResponse
+	(*FsPermission)(nil),                   // 16: stepahead.hdfs.v1.FsPermission
+	(*FileStatus)(nil),                     // 17: stepahead.hdfs.v1.FileStatus
+	(*ExtendedBlock)(nil),                  // 18: stepahead.hdfs.v1.ExtendedBlock
+	(*DatanodeInfo)(nil),                   // 19: stepahead.hdfs.v1.DatanodeInfo
+	(*LocatedBlock)(nil),                   // 20: stepahead.hdfs.v1.LocatedBlock
+	(*DatanodeID)(nil),                     // 21: stepahead.hdfs.v1.DatanodeID
 }
 var file_store_hdfs_hproto_writes_proto_depIdxs = []int32{
-	20, // 0: stepahead.hdfs.v1.CreateRequest.masked:type_name -> stepahead.hdfs.v1.FsPermission
-	20, // 1: stepahead.hdfs.v1.CreateRequest.unmasked:type_name -> stepahead.hdfs.v1.FsPermission
-	21, // 2: stepahead.hdfs.v1.CreateResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
-	22, // 3: stepahead.hdfs.v1.AddBlockRequest.previous:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	23, // 4: stepahead.hdfs.v1.AddBlockRequest.exclude_nodes:type_name -> stepahead.hdfs.v1.DatanodeInfo
+	16, // 0: stepahead.hdfs.v1.CreateRequest.masked:type_name -> stepahead.hdfs.v1.FsPermission
+	16, // 1: stepahead.hdfs.v1.CreateRequest.unmasked:type_name -> stepahead.hdfs.v1.FsPermission
+	17, // 2: stepahead.hdfs.v1.CreateResponse.fs:type_name -> stepahead.hdfs.v1.FileStatus
+	18, // 3: stepahead.hdfs.v1.AddBlockRequest.previous:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	19, // 4: stepahead.hdfs.v1.AddBlockRequest.exclude_nodes:type_name -> stepahead.hdfs.v1.DatanodeInfo
 	1,  // 5: stepahead.hdfs.v1.AddBlockRequest.flags:type_name -> stepahead.hdfs.v1.AddBlockRequest.Flag
-	24, // 6: stepahead.hdfs.v1.AddBlockResponse.block:type_name -> stepahead.hdfs.v1.LocatedBlock
-	22, // 7: stepahead.hdfs.v1.AbandonBlockRequest.b:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	22, // 8: stepahead.hdfs.v1.UpdateBlockForPipelineRequest.block:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	24, // 9: stepahead.hdfs.v1.UpdateBlockForPipelineResponse.block:type_name -> stepahead.hdfs.v1.LocatedBlock
-	22, // 10: stepahead.hdfs.v1.UpdatePipelineRequest.old_block:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	22, // 11: stepahead.hdfs.v1.UpdatePipelineRequest.new_block:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	25, // 12: stepahead.hdfs.v1.UpdatePipelineRequest.new_nodes:type_name -> stepahead.hdfs.v1.DatanodeID
-	22, // 13: stepahead.hdfs.v1.CompleteRequest.last:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	20, // 6: stepahead.hdfs.v1.AddBlockResponse.block:type_name -> stepahead.hdfs.v1.LocatedBlock
+	18, // 7: stepahead.hdfs.v1.AbandonBlockRequest.b:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	18, // 8: stepahead.hdfs.v1.UpdateBlockForPipelineRequest.block:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	20, // 9: stepahead.hdfs.v1.UpdateBlockForPipelineResponse.block:type_name -> stepahead.hdfs.v1.LocatedBlock
+	18, // 10: stepahead.hdfs.v1.UpdatePipelineRequest.old_block:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	18, // 11: stepahead.hdfs.v1.UpdatePipelineRequest.new_block:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	21, // 12: stepahead.hdfs.v1.UpdatePipelineRequest.new_nodes:type_name -> stepahead.hdfs.v1.DatanodeID
+	18, // 13: stepahead.hdfs.v1.CompleteRequest.last:type_name -> stepahead.hdfs.v1.ExtendedBlock
 	14, // [14:14] is the sub-list for method output_type
 	14, // [14:14] is the sub-list for method input_type
 	14, // [14:14] is the sub-list for extension type_name
@@ -1360,7 +1138,7 @@ func file_store_hdfs_hproto_writes_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_store_hdfs_hproto_writes_proto_rawDesc), len(file_store_hdfs_hproto_writes_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   18,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -46,19 +46,7 @@ func (c *Client) Complete(ctx context.Context, request *hproto.CompleteRequest) 
 	return r.GetResult(), err
 }
 
-// Fsync makes the NameNode remember the blocks of a file that is being written.
-func (c *Client) Fsync(ctx context.Context, request *hproto.FsyncRequest) error {
-	return c.call(ctx, "fsync", idempotent, request, new(hproto.FsyncResponse))
-}
-
 // RenewLease keeps the files that clientName writes its own; it is due every 60 seconds.
 func (c *Client) RenewLease(ctx context.Context, clientName string) error {
 	return c.call(ctx, "renewLease", idempotent, &hproto.RenewLeaseRequest{ClientName: &clientName}, new(hproto.RenewLeaseResponse))
-}
-
-// RecoverLease takes a file from whoever writes it, so that it is closed as it is. true: it is closed.
-func (c *Client) RecoverLease(ctx context.Context, path, clientName string) (bool, error) {
-	var r hproto.RecoverLeaseResponse
-	err := c.call(ctx, "recoverLease", idempotent, &hproto.RecoverLeaseRequest{Src: &path, ClientName: &clientName}, &r)
-	return r.GetResult(), err
 }
