@@ -43,6 +43,7 @@ var goroutineOwners = map[string]string{
 
 var checks = map[string]func([]Package) []string{
 	"imports":          Imports,
+	"peers":            Peers,
 	"package comments": PackageComments,
 	"names":            Names,
 	"init":             Inits,
@@ -73,6 +74,7 @@ var plants = map[string][]struct {
 		{plant("cmd/stepahead", `import _ "`+Module+`/internal/testdata"`), "test code"},
 		{plant("gadgets", `import _ "`+Module+`/store"`), "no place"},
 	},
+	"peers":            {{plant("store/hdfs", `import _ "github.com/colinmarc/hdfs/v2"`), "linked nowhere else"}},
 	"package comments": {{plant("loader", ``), "package comments"}},
 	"names":            {{plant("internal/util", ``), "drawer"}, {plant("common", ``), "drawer"}},
 	"init":             {{plant("store", `func init() {}`), "init function"}},

@@ -71,6 +71,22 @@ func Imports(packages []Package) []string {
 	return found
 }
 
+// peers are modules that only measurements beside them may use.
+var peers = []string{"github.com/colinmarc/hdfs"}
+
+// Peers finds imports of peers.
+func Peers(packages []Package) []string {
+	var found []string
+	for _, p := range packages {
+		for _, path := range p.Imports {
+			if coveredBy(path, peers) && !under(p.Path, "benchmarks") {
+				found = append(found, fmt.Sprintf("%s imports %s: it is measured against in benchmarks, and linked nowhere else", p.Path, path))
+			}
+		}
+	}
+	return found
+}
+
 func refuseImport(from, to string) string {
 	for _, r := range reserved {
 		if under(to, r.path) && !under(from, r.path) && !coveredBy(from, r.by) {

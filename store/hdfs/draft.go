@@ -21,8 +21,6 @@ import (
 // else has: so nobody else's file can be taken for it.
 type draft struct {
 	*output
-	w     *writing
-	ctx   context.Context
 	final string // its path from when it is whole
 	over  bool   // what lies there then is replaced
 	done  bool   // it was given up or published
@@ -57,7 +55,7 @@ func (w *writing) draft(ctx context.Context, name string) (*draft, error) {
 	own := w.newName()
 	folder := path.Dir(name)
 	o := &output{w: w, ctx: ctx, path: path.Join(folder, tempPrefix+own), holder: "stepahead-" + own, size: s.blockSize}
-	d := &draft{output: o, w: w, ctx: ctx, final: name}
+	d := &draft{output: o, final: name}
 	status, err := d.begin(s)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = w.names.Mkdirs(ctx, folder, w.permissions(0o777), true); err == nil {

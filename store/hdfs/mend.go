@@ -119,8 +119,11 @@ func (o *output) mend(cause error) error {
 		return err
 	}
 	o.broke++
-	if store.ClassOf(cause) != store.Retryable || errors.Is(cause, errGone) || o.broke > maxBroken {
+	switch {
+	case store.ClassOf(cause) != store.Retryable || errors.Is(cause, errGone):
 		return cause
+	case o.broke > maxBroken:
+		return fmt.Errorf("%d failures in turn, the last: %w", o.broke, cause)
 	}
 	var broken *datanode.PipelineError
 	if errors.As(cause, &broken) {
