@@ -208,6 +208,19 @@ func TestOldIndex(t *testing.T) {
 	}
 }
 
+// TestOldInfo: the order of shards in .info.yaml is kept.
+func TestOldInfo(t *testing.T) {
+	counts, err := parseOldCounts([]byte("energon_version: '5'\nshard_counts:\n  b/2.tar: 3\n  a/1.tar: 0\n  c.tar: 12\n"))
+	if want := []counted{{"b/2.tar", 3}, {"a/1.tar", 0}, {"c.tar", 12}}; err != nil || !slices.Equal(counts, want) {
+		t.Errorf("%v %v", counts, err)
+	}
+	for _, bad := range []string{"shard_counts: {../a.tar: 1}", "shard_counts: {a.tar: -1}", "shard_counts: {a.tar: many}", "shard_counts: [1]", "\t"} {
+		if counts, err := parseOldCounts([]byte(bad)); err == nil {
+			t.Errorf("%q: %v", bad, counts)
+		}
+	}
+}
+
 // TestDisagrees: a shard that is not the one that was prepared is an error that says what to do.
 func TestDisagrees(t *testing.T) {
 	for name, c := range map[string]struct {

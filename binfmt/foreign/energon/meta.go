@@ -29,16 +29,16 @@ type counted struct {
 
 // readCounts reads .info.json, or .info.yaml of older versions: shard_counts, whose order is that of the ids.
 func readCounts(ctx context.Context, st store.Store, meta string) ([]counted, error) {
+	parse := parseCounts
 	data, err := store.ReadFile(ctx, st, path.Join(meta, ".info.json"), maxMeta)
 	if errors.Is(err, fs.ErrNotExist) {
-		if data, err = store.ReadFile(ctx, st, path.Join(meta, ".info.yaml"), maxMeta); err == nil {
-			data, err = yaml.YAMLToJSON(data)
-		}
+		parse = parseOldCounts
+		data, err = store.ReadFile(ctx, st, path.Join(meta, ".info.yaml"), maxMeta)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the shards are not known without .info.json: %w", err)
 	}
-	counts, err := parseCounts(data)
+	counts, err := parse(data)
 	if err == nil && len(counts) == 0 {
 		err = errors.New("shard_counts is empty")
 	}
@@ -79,6 +79,29 @@ func parseCounts(data []byte) ([]counted, error) {
 		}
 		seen[name] = true
 		all = append(all, counted{name, n})
+	}
+	return all, nil
+}
+
+// parseOldCounts reads .info.yaml.
+func parseOldCounts(data []byte) ([]counted, error) {
+	var info struct {
+		Counts yaml.MapSlice `yaml:"shard_counts"`
+	}
+	if err := yaml.Unmarshal(data, &info); err != nil {
+		return nil, err
+	}
+	var all []counted
+	for _, item := range info.Counts {
+		name, isText := item.Key.(string)
+		n, isCount := item.Value.(uint64)
+		if !isText || !isCount || n > 1<<62 {
+			return nil, fmt.Errorf("shard_counts: %v: %v: want a path and a number of samples", item.Key, item.Value)
+		}
+		if err := checkPath(name); err != nil {
+			return nil, err
+		}
+		all = append(all, counted{name, int64(n)})
 	}
 	return all, nil
 }
