@@ -38,7 +38,8 @@ class IdentityError(StepaheadError):
 
 
 class BadSampleError(StepaheadError):
-    """A sample's content is bad and the loader was told `on_bad="raise"`, or its substitutes are bad too.
+    """A sample's content is bad and the loader was told `on_bad="raise"`, or its substitutes are bad too, or it has
+    tokens, which have none.
 
     The attributes say which sample (the last one tried) and why; each is None where it is not known.
     """
@@ -48,13 +49,13 @@ class BadSampleError(StepaheadError):
     key: str | None
     """Its key in the dataset: as a rule, the name of the file it was packed from."""
     field: str | None
-    """The media field."""
+    """The media field, or "tokens"."""
     bin: str | None
     """The path in the store of the file that holds it."""
     offset: int | None
     """Where it begins in `bin`."""
     kind: str | None
-    """"checksum", "decode", "truncated", "unsupported" or "limit"."""
+    """"checksum", "decode", "truncated", "unsupported", "limit", or "token" for an id that is none."""
     reason: str | None
     """What is wrong, in words."""
 

@@ -151,7 +151,9 @@ def test_wrong_arguments(corpus: tuple[pathlib.Path, Stream], tmp_path: pathlib.
         pytest.raises(stepahead.BadSampleError, match="vocab_size") as caught,
     ):
         next(iter(loader))
-    assert caught.value.kind == "token" and caught.value.length == tokens.itemsize
+    bad = caught.value
+    assert bad.kind == "token" and bad.field == "tokens" and bad.bin == "/corpus.bin" and bad.offset is not None
+    assert tokens[bad.offset // tokens.itemsize] >= 100
 
 
 def test_the_document_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
