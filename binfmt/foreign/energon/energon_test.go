@@ -214,7 +214,7 @@ func TestOldInfo(t *testing.T) {
 	if want := []counted{{"b/2.tar", 3}, {"a/1.tar", 0}, {"c.tar", 12}}; err != nil || !slices.Equal(counts, want) {
 		t.Errorf("%v %v", counts, err)
 	}
-	for _, bad := range []string{"shard_counts: {../a.tar: 1}", "shard_counts: {a.tar: -1}", "shard_counts: {a.tar: many}", "shard_counts: [1]", "\t"} {
+	for _, bad := range []string{"shard_counts: {../a.tar: 1}", "shard_counts: {a.tar: -1}", "shard_counts: {a.tar: many}", "shard_counts: [1]"} {
 		if counts, err := parseOldCounts([]byte(bad)); err == nil {
 			t.Errorf("%q: %v", bad, counts)
 		}
