@@ -30,6 +30,7 @@ func (a verdictAction) String() string {
 type resolveAction struct {
 	job, run   string
 	generation uint64
+	number     uint64 // of the window that the step was announced in
 	step       int64
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
+	"github.com/stepahead-io/stepahead/sampler"
 )
 
 // Announce implements hints.Handler.
@@ -41,6 +42,8 @@ func hintKind(h hints.Hint) string {
 		return "progress"
 	case h.Close != nil:
 		return "close"
+	case h.Window != nil:
+		return "window"
 	}
 	return "other"
 }
@@ -53,33 +56,46 @@ func (a *Agent) announce(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 		return a.tell(ctx, envelope{hint: &h, ev: progressEvent{job: h.Job, run: h.Run, step: h.Progress.Step}})
 	case h.Close != nil:
 		return a.tell(ctx, envelope{hint: &h, ev: closeEvent{job: h.Job, run: h.Run}})
+	case h.Window != nil:
+		return a.window(ctx, h)
 	}
-	return hints.Refuse(hints.ReasonUnsupported, "this agent acts on schedule, progress and close only"), nil
+	return hints.Refuse(hints.ReasonUnsupported, "this agent acts on schedule, window, progress and close only"), nil
 }
 
-// schedule opens the dataset that a schedule names, under the agent's own rights, only below the token's
-// roots and only if its user may read it, and hands the schedule to the planner.
+// window hands the planner more steps of a job whose order is told window by window.
+func (a *Agent) window(ctx context.Context, h hints.Hint) (hints.Reply, error) {
+	t := a.tasks.of(h.Job, h.Run)
+	if t == nil {
+		return hints.Refuse(hints.ReasonUnknownJob, ""), nil
+	}
+	if t.announced != nil {
+		if err := t.announced.check(h.Window); err != nil {
+			return refusal(err), nil
+		}
+	}
+	return a.tell(ctx, envelope{hint: &h, window: h.Window, ev: windowEvent{
+		job: h.Job, run: h.Run, stretch: stretchOf(h.Window),
+	}})
+}
+
+// schedule opens the datasets that a schedule names, under the agent's own rights, only below the token's
+// roots and only if its user may read them, and hands the schedule to the planner.
 func (a *Agent) schedule(ctx context.Context, h hints.Hint, c auth.Claims) (hints.Reply, error) {
 	s := h.Schedule
-	dir, err := a.o.Resolve(s.DatasetURL)
-	if err != nil {
-		return hints.Refuse(hints.ReasonDenied, "the dataset is not in this agent's store: "+err.Error()), nil
-	}
-	if err := c.Allows(auth.RightHint, dir); err != nil {
-		return hints.Refuse(hints.ReasonDenied, err.Error()), nil
-	}
-	if err := a.rights.mayRead(ctx, c.User, path.Join(dir, binfmt.ManifestName)); err != nil {
-		reason := hints.ReasonUnavailable // asked again later
-		if errors.Is(err, fs.ErrPermission) {
-			reason = hints.ReasonDenied
+	var names []string
+	var keys []datasetKey
+	for _, m := range s.Datasets() {
+		dir, refused := a.mayOpen(ctx, m, c)
+		if refused != nil {
+			return *refused, nil
 		}
-		return hints.Refuse(reason, err.Error()), nil
+		names, keys = append(names, m.Name), append(keys, datasetKey{dir, m.Dataset})
 	}
 	golden, err := a.golden.get(ctx, a.o.Pool)
 	if err != nil {
 		return hints.Refuse(hints.ReasonUnavailable, "the workers do not start: "+err.Error()), nil
 	}
-	datasets, err := a.tasks.openAll(ctx, lake{a.o.Store, a.o.CacheDir, a.now}, []datasetKey{{dir, s.Dataset}})
+	datasets, err := a.tasks.openAll(ctx, lake{a.o.Store, a.o.CacheDir, a.now}, keys)
 	if err != nil {
 		return refusal(err), nil
 	}
@@ -88,19 +104,42 @@ func (a *Agent) schedule(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 			return hints.Refuse(hints.ReasonDenied, errors.Join(err, a.tasks.releaseAll(datasets)).Error()), nil
 		}
 	}
-	t, err := newTask(h, newUnion([]string{""}, datasets), a.o.Node, golden)
+	t, err := newTask(h, newUnion(names, datasets), a.o.Node, golden)
 	if err != nil {
 		return refusal(errors.Join(err, a.tasks.releaseAll(datasets))), nil
 	}
 	t.user = c.User
 	r, err := a.tell(ctx, envelope{hint: &h, task: t, ev: scheduleEvent{
-		job: h.Job, run: h.Run, generation: s.Generation, first: s.FirstStep, stepTime: s.StepTime,
+		job: h.Job, run: h.Run, generation: s.Generation, first: s.FirstStep, known: stretchOf(s.Window), stepTime: s.StepTime,
 		confidence: h.Confidence, ttl: min(a.o.TTL, h.TTL),
 	}})
 	if r.Accepted {
 		r.Detail = strings.TrimSpace(r.Detail + " " + t.rawOnly())
 	}
 	return r, err
+}
+
+// mayOpen returns the folder of a dataset that the sender may have opened for him, or the refusal.
+func (a *Agent) mayOpen(ctx context.Context, m hints.Member, c auth.Claims) (dir string, refused *hints.Reply) {
+	refuse := func(reason hints.Reason, detail string) (string, *hints.Reply) {
+		r := hints.Refuse(reason, detail)
+		return "", &r
+	}
+	dir, err := a.o.Resolve(m.DatasetURL)
+	if err != nil {
+		return refuse(hints.ReasonDenied, "the dataset is not in this agent's store: "+err.Error())
+	}
+	if err := c.Allows(auth.RightHint, dir); err != nil {
+		return refuse(hints.ReasonDenied, err.Error())
+	}
+	err = a.rights.mayRead(ctx, c.User, path.Join(dir, binfmt.ManifestName))
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return refuse(hints.ReasonDenied, err.Error())
+	case err != nil:
+		return refuse(hints.ReasonUnavailable, err.Error()) // asked again later
+	}
+	return dir, nil
 }
 
 // rawOnly says which fields, or which of their samples, are not prepared.
@@ -119,6 +158,8 @@ func (t *task) rawOnly() string {
 // refusal is the reply to a schedule that cannot be worked with.
 func refusal(err error) hints.Reply {
 	switch {
+	case errors.Is(err, sampler.ErrVersion):
+		return hints.Refuse(hints.ReasonVersion, err.Error())
 	case errors.Is(err, errPlan):
 		return hints.Refuse(hints.ReasonUnknownPlan, err.Error())
 	case errors.Is(missing(err), errIdentity):

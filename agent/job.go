@@ -39,6 +39,7 @@ type job struct {
 	ahead      int64 // that of the reader who is furthest: the window and the due times follow it
 	depth      int64 // how many steps ahead of their progress readers fetch
 	next       int64 // lowest step that was not yet looked up in this generation
+	known      stretch
 	readers    map[string]reader
 	clock      clock
 	steps      map[int64]*step
@@ -64,6 +65,7 @@ type scheduleEvent struct {
 	job, run   string
 	generation uint64
 	first      int64
+	known      stretch
 	stepTime   time.Duration
 	confidence float64       // the less sure, the shorter the window
 	ttl        time.Duration // how long it holds without a sign of life
@@ -97,7 +99,7 @@ func (p *planner) start(ev scheduleEvent, now time.Duration) {
 	j := &job{
 		id: ev.job, run: ev.run, generation: ev.generation,
 		arrived: now, seen: now, ttl: ev.ttl, window: p.steps(ev.confidence),
-		first: ev.first, progress: ev.first, ahead: ev.first, next: ev.first,
+		first: ev.first, progress: ev.first, ahead: ev.first, next: ev.first, known: ev.known,
 		readers: make(map[string]reader),
 		clock:   clock{hint: ev.stepTime},
 		steps:   make(map[int64]*step),
@@ -106,18 +108,18 @@ func (p *planner) start(ev scheduleEvent, now time.Duration) {
 	p.request(j)
 }
 
-// renew takes a new generation: every step of the window is looked up again, since owners changed. A
+// renew takes a new generation: every step that is known is looked up again, since owners changed. A
 // first step behind the progress means that the trainer went back.
 func (p *planner) renew(j *job, ev scheduleEvent, now time.Duration) {
 	j.generation, j.seen, j.clock.hint = ev.generation, now, ev.stepTime
-	j.ttl, j.window = ev.ttl, p.steps(ev.confidence)
+	j.ttl, j.window, j.known = ev.ttl, p.steps(ev.confidence), ev.known
 	if ev.first < j.progress || ev.first > j.horizon() {
 		p.jump(j, ev.first, now)
 	}
-	for _, s := range j.steps {
-		s.resolved = false
+	for n, s := range j.steps {
+		s.resolved = s.resolved && n < j.known.first
 	}
-	j.next = j.progress
+	j.next = max(j.progress, j.known.first)
 	p.unordered = true
 	p.request(j)
 }
@@ -137,13 +139,13 @@ func (p *planner) jump(j *job, to int64, now time.Duration) {
 // horizon is the first step beyond the window.
 func (j *job) horizon() int64 { return j.ahead + j.depth + j.window }
 
-// request looks up the steps of the window that were not yet.
+// request looks up the steps of the window that were not yet, as far as they are known.
 func (p *planner) request(j *job) {
-	for ; j.next < j.horizon() && len(p.byID) < maxEntries; j.next++ {
+	for end := min(j.horizon(), j.known.end); j.next < end && len(p.byID) < maxEntries; j.next++ {
 		if j.steps[j.next] == nil {
 			j.steps[j.next] = &step{}
 		}
-		p.do(resolveAction{job: j.id, run: j.run, generation: j.generation, step: j.next})
+		p.do(resolveAction{job: j.id, run: j.run, generation: j.generation, number: j.known.number, step: j.next})
 	}
 }
 
@@ -151,13 +153,14 @@ func (p *planner) request(j *job) {
 type resolvedEvent struct {
 	job, run   string
 	generation uint64
+	number     uint64
 	step       int64
 	items      []item
 }
 
 func (ev resolvedEvent) apply(p *planner, now time.Duration) {
 	j := p.jobs[ev.job]
-	if j == nil || j.run != ev.run || j.generation != ev.generation || j.steps[ev.step] == nil {
+	if j == nil || j.run != ev.run || j.generation != ev.generation || j.known.number != ev.number || j.steps[ev.step] == nil {
 		return
 	}
 	s := j.steps[ev.step]

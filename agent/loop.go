@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,6 +15,7 @@ type envelope struct {
 	ev      event
 	hint    *hints.Hint        // the hint that ev comes from
 	task    *task              // of a schedule; the loop takes it over
+	window  *hints.Window      // of a hint that continues one
 	reply   chan<- hints.Reply // takes one reply to the hint without blocking
 	replies chan<- reply       // takes every answer to a fetch without blocking
 	job     string             // whose preparation ended
@@ -102,6 +104,10 @@ func (l *loop) handle(env envelope) {
 			return
 		}
 	}
+	if env.window != nil && !l.fits(env.hint) {
+		env.reply <- hints.Refuse(hints.ReasonBusy, fmt.Sprintf("more than %d samples are announced and not passed", maxAnnounced))
+		return
+	}
 	switch ev := env.ev.(type) {
 	case fetchEvent:
 		if len(ev.keys) > 0 {
@@ -148,8 +154,13 @@ func (l *loop) execute(actions []action, env envelope) {
 // verdict answers a hint, and takes over the task of a schedule that changed something.
 func (l *loop) verdict(act verdictAction, env envelope) {
 	r := hints.Reply{Accepted: act.accepted, Reason: act.reason, Detail: act.detail}
-	if env.task != nil && act.accepted && act.fresh {
-		l.take(env.task)
+	if act.accepted && act.fresh {
+		switch {
+		case env.task != nil:
+			l.take(env.task)
+		case env.window != nil:
+			l.continues(env.hint.Job, env.window)
+		}
 	} else {
 		l.discard(env.task)
 	}
@@ -169,6 +180,17 @@ func (l *loop) take(t *task) {
 	l.group.Go(func() { l.resolve(ctx, k) })
 	l.o.Log.Info("job taken", zap.String("job", t.job), zap.String("run", t.run), zap.Uint64("generation", t.generation),
 		zap.String("dataset", t.data.String()), zap.Int("agents", len(t.agents)))
+}
+
+// continues adds a window to the order of a job that has one: before its steps are looked up.
+func (l *loop) continues(job string, w *hints.Window) {
+	l.lookups[job].task.announced.add(w)
+}
+
+// fits tells whether what a window announces has room beside what its job has announced and not passed.
+func (l *loop) fits(h *hints.Hint) bool {
+	j, k := l.planner.jobs[h.Job], l.lookups[h.Job]
+	return j == nil || j.run != h.Run || k.task.announced == nil || k.task.announced.fits(h.Window, j.progress)
 }
 
 // discard gives up what a task uses.
@@ -207,7 +229,7 @@ func (l *loop) resolve(ctx context.Context, k *lookup) {
 				l.metrics.resolveFailures.Inc()
 				l.o.Log.Warn("step not looked up in full", zap.String("job", act.job), zap.Int64("step", act.step), zap.Error(err))
 			}
-			l.mail.put(envelope{ev: resolvedEvent{job: act.job, run: act.run, generation: act.generation, step: act.step, items: items}})
+			l.mail.put(envelope{ev: resolvedEvent{job: act.job, run: act.run, generation: act.generation, number: act.number, step: act.step, items: items}})
 		}
 	}
 }

@@ -30,7 +30,7 @@ type metrics struct {
 }
 
 var (
-	hintKinds      = []string{"schedule", "progress", "close", "other"}
+	hintKinds      = []string{"schedule", "window", "progress", "close", "other"}
 	agentReasons   = []fetch.Reason{fetch.ReasonNotReady, fetch.ReasonExpired, fetch.ReasonCPU, fetch.ReasonQueue, fetch.ReasonMemory, fetch.ReasonEgress, fetch.ReasonPoison, fetch.ReasonUnknownPlan, fetch.ReasonIdentity, fetch.ReasonDenied, fetch.ReasonUnknownJob}
 	refusalReasons = []string{"denied", "identity", "unknown-plan", "busy", "other"}
 	loadSignals    = []string{"cpu", "delay", "memory", "io"}

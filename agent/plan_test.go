@@ -124,7 +124,7 @@ func (r *rim) resolve(t *rapid.T) {
 	at := rapid.IntRange(0, len(r.lookups)-1).Draw(t, "lookup") // in any order
 	act := r.lookups[at]
 	r.lookups = append(r.lookups[:at], r.lookups[at+1:]...)
-	ev := resolvedEvent{job: act.job, run: act.run, generation: act.generation, step: act.step}
+	ev := resolvedEvent{job: act.job, run: act.run, generation: act.generation, number: act.number, step: act.step}
 	for i := range rapid.IntRange(0, 4).Draw(t, "items") {
 		sample := uint64(act.step)*4 + uint64(i)
 		ev.items = append(ev.items, item{
@@ -216,15 +216,22 @@ func TestPlannerKeepsItsPromises(t *testing.T) {
 		r := newRim(t)
 		jobs := []string{"a", "b"}
 		r.send(loadEvent{known: true, load: LoadSample{CPU: 0.1}})
-		r.send(scheduleEvent{job: "a", run: "1", generation: 1, confidence: 1, ttl: time.Minute})
+		known := stretch{end: rapid.SampledFrom([]int64{endless, 3}).Draw(t, "known")}
+		r.send(scheduleEvent{job: "a", run: "1", generation: 1, confidence: 1, ttl: time.Minute, known: known})
 		t.Repeat(map[string]func(*rapid.T){
 			"schedule": func(t *rapid.T) {
 				r.send(scheduleEvent{
 					job: rapid.SampledFrom(jobs).Draw(t, "job"), run: rapid.SampledFrom([]string{"1", "1", "1", "2"}).Draw(t, "run"),
 					generation: uint64(rapid.IntRange(1, 4).Draw(t, "generation")), first: int64(rapid.IntRange(0, 6).Draw(t, "first")),
 					stepTime:   time.Duration(rapid.IntRange(0, 2).Draw(t, "step time")) * time.Second,
-					confidence: rapid.Float64Range(0.1, 1).Draw(t, "sure"), ttl: time.Minute,
+					confidence: rapid.Float64Range(0.1, 1).Draw(t, "sure"), ttl: time.Minute, known: known,
 				})
+			},
+			"window": func(t *rapid.T) {
+				first := int64(rapid.IntRange(0, 8).Draw(t, "first"))
+				r.send(windowEvent{job: rapid.SampledFrom(jobs).Draw(t, "job"), run: "1", stretch: stretch{
+					number: uint64(rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "number")), first: first, end: first + int64(rapid.IntRange(1, 4).Draw(t, "steps")),
+				}})
 			},
 			"load": func(t *rapid.T) {
 				r.send(loadEvent{known: true, load: LoadSample{CPU: rapid.Float64Range(0, 1).Draw(t, "cpu")}})
@@ -357,7 +364,7 @@ func TestGateDoesNotFlap(t *testing.T) {
 func BenchmarkPlanner(b *testing.B) {
 	p := newPlanner(limits{memory: 1 << 40, window: 16, workers: 8, queue: 1 << 20, jobs: 1, high: 0.8, low: 0.7})
 	p.plan(loadEvent{known: true}, 0)
-	p.plan(scheduleEvent{job: "a", run: "1", generation: 1, confidence: 1, ttl: time.Hour, stepTime: time.Second}, 0)
+	p.plan(scheduleEvent{job: "a", run: "1", generation: 1, confidence: 1, ttl: time.Hour, stepTime: time.Second, known: stretch{end: endless}}, 0)
 	var next, step int64
 	fill := func() {
 		ev := resolvedEvent{job: "a", run: "1", generation: 1, step: next}

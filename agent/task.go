@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,9 @@ type task struct {
 	generation uint64
 	node       string
 	data       *union
-	sampler    *sampler.Sampler
-	sources    []string // names of the members as they key randomness
+	order      order
+	announced  *announced // order, if it is told window by window
+	sources    []string   // names of the members as they key randomness
 	seed       uint64
 	firsts     []string // the first media field of each member: a sample begins where it does
 	fields     []fieldTask
@@ -51,20 +53,18 @@ var errPlan = errors.New("the plan is not one that this agent knows")
 // newTask checks a schedule against the dataset and the operators that the workers have.
 func newTask(h hints.Hint, u *union, node string, golden map[string]string) (*task, error) {
 	s := h.Schedule
-	spec, err := sampler.ParseSpec(s.Spec)
-	if err != nil {
-		return nil, err
-	}
-	order, err := sampler.New(spec)
-	if err != nil {
-		return nil, err
-	}
-	if got := u.Samples(); spec.Sources[0].Samples != got {
-		return nil, fmt.Errorf("%w: the order is over %d samples, the dataset has %d", errIdentity, spec.Sources[0].Samples, got)
+	if got := u.Identity(); got != s.Dataset {
+		return nil, fmt.Errorf("%w: identity %x of the union, asked for %x", errIdentity, got[:8], s.Dataset[:8])
 	}
 	t := &task{
-		job: h.Job, run: h.Run, generation: s.Generation, node: node, data: u, sampler: order,
-		sources: []string{s.Source}, seed: s.Seed, agents: make(map[string]bool, len(s.Agents)),
+		job: h.Job, run: h.Run, generation: s.Generation, node: node, data: u,
+		seed: s.Seed, agents: make(map[string]bool, len(s.Agents)),
+	}
+	if err := t.setOrder(s); err != nil {
+		return nil, err
+	}
+	for _, m := range s.Datasets() {
+		t.sources = append(t.sources, cmp.Or(m.Name, s.Source))
 	}
 	for _, a := range s.Agents {
 		t.agents[a.Node] = true
@@ -80,6 +80,38 @@ func newTask(h hints.Hint, u *union, node string, golden map[string]string) (*ta
 		t.fields = append(t.fields, ft)
 	}
 	return t, nil
+}
+
+// setOrder takes the order of a schedule, in either form, if it is one over the datasets.
+func (t *task) setOrder(s *hints.Schedule) error {
+	var sources []uint64
+	for _, d := range t.data.members {
+		sources = append(sources, uint64(d.Manifest().Samples()))
+	}
+	if s.Window != nil {
+		t.announced = &announced{sources: sources}
+		t.order = t.announced
+		if err := t.announced.check(s.Window); err != nil {
+			return err
+		}
+		t.announced.add(s.Window)
+		return nil
+	}
+	spec, err := sampler.ParseSpec(s.Spec)
+	if err != nil {
+		return err
+	}
+	if len(spec.Sources) != len(sources) {
+		return fmt.Errorf("%w: the order has %d sources, the schedule %d datasets", errIdentity, len(spec.Sources), len(sources))
+	}
+	for i, source := range spec.Sources {
+		if source.Samples != sources[i] {
+			return fmt.Errorf("%w: the order is over %d samples, the dataset %s has %d", errIdentity, source.Samples, t.data.members[i].dir, sources[i])
+		}
+	}
+	run, err := sampler.New(spec)
+	t.order = foretold{run}
+	return err
 }
 
 // firstMedia is the first media field of a dataset, "" if it has none.
@@ -152,7 +184,7 @@ func (t *task) key(sample, epoch uint64, f *fieldTask) key {
 func (t *task) items(ctx context.Context, step int64) ([]item, error) {
 	var items []item
 	var errs []error
-	for _, ref := range t.sampler.Step(step, nil) {
+	for _, ref := range t.order.refs(step) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

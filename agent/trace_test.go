@@ -156,8 +156,9 @@ func sizeOf(s string) int64 {
 //
 //	limits memory=10MiB window=4 workers=2 queue=100 egress=1MiB jobs=2
 //	1s load cpu=0.25 delay=0 memory=0 io=0      1s load unknown
-//	1s schedule JOB run=1 gen=1 first=0 step=1s sure=1 ttl=10m
-//	1s resolved JOB/STEP gen=1 SAMPLE[:OUT] ... in=1KiB refused=REASON
+//	1s schedule JOB run=1 gen=1 first=0 step=1s sure=1 ttl=10m, of a window: number=0 until=STEP
+//	1s window JOB run=1 number=0 first=STEP until=STEP
+//	1s resolved JOB/STEP gen=1 number=0 SAMPLE[:OUT] ... in=1KiB refused=REASON
 //	1s fetch JOB/STEP ticket=1 progress=STEP reader=r0 wait=1s SAMPLE ...
 //	1s left TICKET                              1s released SAMPLE
 //	1s done SAMPLE wall=1ms cpu=1ms             1s fail SAMPLE WHY
@@ -236,10 +237,14 @@ func (tr *trace) event(verb string, words []string) (event, error) {
 		return scheduleEvent{
 			job: job, run: run, generation: uint64(args.number("gen", 1)), first: args.number("first", 0),
 			stepTime: args.time("step", 0), confidence: args.share("sure", 1), ttl: args.time("ttl", 10*time.Minute),
+			known: stretchIn(args),
 		}, nil
+	case "window":
+		return windowEvent{job: job, run: run, stretch: stretchIn(args)}, nil
 	case "resolved":
 		return resolvedEvent{
-			job: job, run: run, generation: uint64(args.number("gen", 1)), step: step, items: traceItems(args, rest[1:]),
+			job: job, run: run, generation: uint64(args.number("gen", 1)), number: uint64(args.number("number", 0)),
+			step: step, items: traceItems(args, rest[1:]),
 		}, nil
 	case "fetch":
 		ev := fetchEvent{
@@ -259,6 +264,14 @@ func (tr *trace) event(verb string, words []string) (event, error) {
 		return leftEvent{ticket: n}, err
 	}
 	return tr.outcome(verb, args, rest)
+}
+
+// stretchIn is of a window if there is an end.
+func stretchIn(args arguments) stretch {
+	if args["until"] == "" {
+		return stretch{end: endless}
+	}
+	return stretch{number: uint64(args.number("number", 0)), first: args.number("first", 0), end: args.number("until", 0)}
 }
 
 func (tr *trace) outcome(verb string, args arguments, rest []string) (event, error) {

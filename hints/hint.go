@@ -4,8 +4,9 @@ import (
 	"time"
 )
 
-// ProtocolVersion is the version of the messages that this package speaks.
-const ProtocolVersion = 1
+// ProtocolVersion is the newest version of the messages that this package speaks; it speaks all down to 1.
+// A hint has the lowest version that can say it: 2 with members or windows, else 1.
+const ProtocolVersion = 2
 
 // Hint is something foretold. Exactly one of the kinds is set.
 type Hint struct {
@@ -26,6 +27,8 @@ type Hint struct {
 	Close      *Close
 	Start      *Start
 	Checkpoint *Checkpoint
+	// Window continues the Window of the run's schedule.
+	Window *Window
 }
 
 // Schedule foretells the samples of a job's steps. Exactly one of Spec and Window is set.
@@ -33,10 +36,14 @@ type Schedule struct {
 	// DatasetURL is where the agent opens the dataset itself, and Dataset is the identity it must find.
 	DatasetURL string
 	Dataset    [32]byte
+	// Members are the datasets of an order over several, in the order of its sources; DatasetURL and
+	// Source are then empty, and Dataset is the identity of their union. [Schedule.Datasets] gives one list
+	// for both forms.
+	Members []Member
 	// Spec is the canonical JSON of the order's specification, which the agent runs itself.
 	Spec []byte
-	// Window lists explicit ids, for orders that no specification gives. This version of the package
-	// refuses it with [ReasonUnsupported].
+	// Window lists the explicit ids of the first steps, for orders that no specification gives or whose
+	// specification the agent does not know. Hints of kind Window continue it.
 	Window *Window
 	Fields []FieldPlan
 	// Source and Seed key the randomness of each sample.
@@ -53,6 +60,21 @@ type Schedule struct {
 	Operators map[string]string
 }
 
+// Member is one dataset of several: the source's name, which keys the randomness of its samples, where
+// the agent opens it, and its own identity.
+type Member struct {
+	Name, DatasetURL string
+	Dataset          [32]byte
+}
+
+// Datasets returns the datasets of either form. That of a schedule without Members has the empty name.
+func (s *Schedule) Datasets() []Member {
+	if len(s.Members) > 0 {
+		return s.Members
+	}
+	return []Member{{DatasetURL: s.DatasetURL, Dataset: s.Dataset}}
+}
+
 // FieldPlan is the agent's half of one media field's plan, as canonical JSON and its SHA-256.
 type FieldPlan struct {
 	Field  string
@@ -63,8 +85,8 @@ type FieldPlan struct {
 // Agent is a node's name, as the store's locations give it, and where it listens.
 type Agent struct{ Node, Addr string }
 
-// Window is a stretch of explicit sample ids, one list a step from FirstStep on. An Epoch voids the
-// windows announced with a smaller one.
+// Window is a stretch of explicit sample ids, one list a step from FirstStep on, in which order does not
+// count. An Epoch voids what was announced with a smaller one; windows of the same one must leave no gap.
 type Window struct {
 	Epoch     uint64
 	FirstStep int64

@@ -14,8 +14,10 @@ const (
 	maxURL       = 4096    // bytes of a URL or a path
 	maxPlan      = 1 << 20 // bytes of a plan or an order's specification
 	maxFields    = 64
+	maxMembers   = 1 << 12
 	maxAgents    = 1 << 14
 	maxOperators = 1024
+	maxStep      = 1 << 62 // leaves room to count on
 	maxSteps     = 1 << 12 // of a window
 	maxSamples   = 1 << 18 // of a window, all steps together
 	maxFiles     = 1 << 15

@@ -10,7 +10,7 @@ import (
 // encode returns the message of a hint.
 func encode(h Hint) *hintspb.Hint {
 	m := &hintspb.Hint{
-		Version: ProtocolVersion, Id: h.ID, Job: h.Job, Run: h.Run,
+		Version: h.version(), Id: h.ID, Job: h.Job, Run: h.Run,
 		TtlMs: h.TTL.Milliseconds(), Confidence: h.Confidence, Identity: h.Identity[:],
 	}
 	switch {
@@ -24,8 +24,19 @@ func encode(h Hint) *hintspb.Hint {
 		m.Kind = &hintspb.Hint_Start{Start: encodeStart(h.Start)}
 	case h.Checkpoint != nil:
 		m.Kind = &hintspb.Hint_Checkpoint{Checkpoint: encodeCheckpoint(h.Checkpoint)}
+	case h.Window != nil:
+		m.Kind = &hintspb.Hint_Window{Window: encodeWindow(h.Window)}
 	}
 	return m
+}
+
+// version is the lowest version of the messages that can say the hint. An agent that does not know it refuses
+// the hint, rather than miss half of what it says.
+func (h Hint) version() uint32 {
+	if s := h.Schedule; h.Window != nil || s != nil && (len(s.Members) > 0 || s.Window != nil) {
+		return 2
+	}
+	return 1
 }
 
 func encodeSchedule(s *Schedule) *hintspb.Schedule {
@@ -37,6 +48,9 @@ func encodeSchedule(s *Schedule) *hintspb.Schedule {
 		m.Form = &hintspb.Schedule_Window{Window: encodeWindow(s.Window)}
 	} else {
 		m.Form = &hintspb.Schedule_SamplerSpec{SamplerSpec: s.Spec}
+	}
+	for _, d := range s.Members {
+		m.Members = append(m.Members, &hintspb.Member{Name: d.Name, DatasetUrl: d.DatasetURL, ManifestDigest: d.Dataset[:]})
 	}
 	for _, f := range s.Fields {
 		m.Fields = append(m.Fields, &hintspb.FieldPlan{Field: f.Field, Plan: f.Plan, PlanDigest: f.Digest[:]})
@@ -95,6 +109,8 @@ func decode(m *hintspb.Hint) (Hint, error) {
 		h.Start = decodeStart(kind.Start)
 	case *hintspb.Hint_Checkpoint:
 		h.Checkpoint = decodeCheckpoint(kind.Checkpoint)
+	case *hintspb.Hint_Window:
+		h.Window = decodeWindow(kind.Window)
 	}
 	return h, h.Validate()
 }
@@ -112,6 +128,13 @@ func decodeSchedule(m *hintspb.Schedule) (*Schedule, error) {
 	if w := m.GetWindow(); w != nil {
 		s.Window = decodeWindow(w)
 	}
+	for i, d := range m.GetMembers() {
+		id, err := digest(fmt.Sprintf("schedule.members[%d].manifest_digest", i), d.GetManifestDigest())
+		if err != nil {
+			return nil, err
+		}
+		s.Members = append(s.Members, Member{Name: d.GetName(), DatasetURL: d.GetDatasetUrl(), Dataset: id})
+	}
 	for i, f := range m.GetFields() {
 		d, err := digest(fmt.Sprintf("schedule.fields[%d].plan_digest", i), f.GetPlanDigest())
 		if err != nil {
@@ -126,8 +149,8 @@ func decodeSchedule(m *hintspb.Schedule) (*Schedule, error) {
 }
 
 func decodeWindow(m *hintspb.Window) *Window {
-	w := &Window{Epoch: m.Epoch, FirstStep: m.FirstStep}
-	for _, step := range m.Steps {
+	w := &Window{Epoch: m.GetEpoch(), FirstStep: m.GetFirstStep()}
+	for _, step := range m.GetSteps() {
 		samples := make([]WindowSample, 0, len(step.GetSamples()))
 		for _, s := range step.GetSamples() {
 			samples = append(samples, WindowSample{Source: s.GetSource(), Epoch: s.GetEpoch(), Sample: s.GetSample()})

@@ -45,8 +45,8 @@ func (s *server) Announce(ctx context.Context, m *hintspb.Hint) (*hintspb.Reply,
 }
 
 func (s *server) take(ctx context.Context, m *hintspb.Hint, claims auth.Claims) (Reply, error) {
-	if m.Version != ProtocolVersion {
-		return Refuse(ReasonVersion, fmt.Sprintf("the hint has version %d, this agent speaks %d", m.Version, ProtocolVersion)), nil
+	if m.Version < 1 || m.Version > ProtocolVersion {
+		return Refuse(ReasonVersion, fmt.Sprintf("the hint has version %d, this agent speaks 1 to %d", m.Version, ProtocolVersion)), nil
 	}
 	h, err := decode(m)
 	if err != nil {
@@ -54,9 +54,6 @@ func (s *server) take(ctx context.Context, m *hintspb.Hint, claims auth.Claims) 
 	}
 	if err := claims.ForJob(h.Job); err != nil {
 		return Refuse(ReasonDenied, err.Error()), nil
-	}
-	if h.Schedule != nil && h.Schedule.Window != nil {
-		return Refuse(ReasonUnsupported, "windows of explicit ids come with a later version: send the order's specification"), nil
 	}
 	return s.handler.Announce(ctx, h, claims)
 }

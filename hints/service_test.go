@@ -97,13 +97,29 @@ func TestAnnounce(t *testing.T) {
 	}
 }
 
-// TestWindowHasItsPlace: the form is part of the message, is validated, and is refused by name.
-func TestWindowHasItsPlace(t *testing.T) {
+// TestWindow: both kinds of hint that carry one reach the handler.
+func TestWindow(t *testing.T) {
+	window := &hints.Window{Epoch: 1, FirstStep: 3, Steps: [][]hints.WindowSample{{{Sample: 4}}}}
 	h := schedule()
-	h.Schedule.Spec, h.Schedule.Window = nil, &hints.Window{Steps: [][]hints.WindowSample{{{Sample: 4}}}}
-	o := serve(t, handler(accept), auth.Insecure())
-	if r, err := announce(t, o, here, h); err != nil || r.Reason != hints.ReasonUnsupported {
-		t.Errorf("got %+v, %v", r, err)
+	h.Schedule.Spec, h.Schedule.Window = nil, window
+	more := h
+	more.ID, more.Schedule, more.Window = hints.NewID(), nil, window
+	var got []*hints.Window
+	o := serve(t, handler(func(_ context.Context, h hints.Hint, _ auth.Claims) (hints.Reply, error) {
+		if h.Schedule != nil {
+			got = append(got, h.Schedule.Window)
+		} else {
+			got = append(got, h.Window)
+		}
+		return hints.Accept(), nil
+	}), auth.Insecure())
+	for _, h := range []hints.Hint{h, more} {
+		if r, err := announce(t, o, here, h); err != nil || !r.Accepted {
+			t.Errorf("got %+v, %v", r, err)
+		}
+	}
+	if !reflect.DeepEqual(got, []*hints.Window{window, window}) {
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -147,7 +163,7 @@ func TestServerTrustsNobody(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	for _, version := range []uint32{0, 2} {
+	for _, version := range []uint32{0, hints.ProtocolVersion + 1} {
 		r, err := hintspb.NewHintsClient(conn).Announce(context.Background(), &hintspb.Hint{Version: version})
 		if err != nil || r.Accepted || r.Reason != string(hints.ReasonVersion) {
 			t.Errorf("version %d: got %v, %v", version, r, err)

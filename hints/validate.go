@@ -46,6 +46,10 @@ func (h Hint) Validate() error {
 		kinds++
 		h.Checkpoint.validate(&p)
 	}
+	if h.Window != nil {
+		kinds++
+		h.Window.validate(&p, "window")
+	}
 	p.when(kinds != 1, "kind: %d are set, must be one", kinds)
 	if err := p.joined(); err != nil {
 		return fmt.Errorf("hints.Validate: %w: %w", ErrInvalid, err)
@@ -54,7 +58,7 @@ func (h Hint) Validate() error {
 }
 
 func (s *Schedule) validate(p *problems) {
-	p.text("schedule.dataset_url", s.DatasetURL, 1, maxURL)
+	s.validateMembers(p)
 	p.when((len(s.Spec) > 0) == (s.Window != nil), "schedule: must have either a spec or a window")
 	p.when(len(s.Spec) > maxPlan, "schedule.spec: %d bytes, at most %d", len(s.Spec), maxPlan)
 	p.when(len(s.Spec) > 0 && len(s.Spec) <= maxPlan && !json.Valid(s.Spec), "schedule.spec: not JSON")
@@ -65,7 +69,27 @@ func (s *Schedule) validate(p *problems) {
 	s.validateAgents(p)
 	s.validateOperators(p)
 	if s.Window != nil {
-		s.Window.validate(p)
+		s.Window.validate(p, "schedule.window")
+	}
+}
+
+func (s *Schedule) validateMembers(p *problems) {
+	if len(s.Members) == 0 {
+		p.text("schedule.dataset_url", s.DatasetURL, 1, maxURL)
+		return
+	}
+	p.when(s.DatasetURL != "" || s.Source != "", "schedule: has members, so dataset_url and source_name must be empty")
+	if len(s.Members) > maxMembers {
+		p.add("schedule.members: %d, at most %d", len(s.Members), maxMembers)
+		return
+	}
+	seen := make(map[string]bool, len(s.Members))
+	for i, m := range s.Members {
+		at := "schedule.members[" + strconv.Itoa(i) + "]"
+		p.text(at+".name", m.Name, 0, maxName)
+		p.text(at+".dataset_url", m.DatasetURL, 1, maxURL)
+		p.when(seen[m.Name], "%s.name: %.40q occurs twice", at, m.Name)
+		seen[m.Name] = true
 	}
 }
 
@@ -115,14 +139,14 @@ func (s *Schedule) validateOperators(p *problems) {
 	}
 }
 
-func (w *Window) validate(p *problems) {
-	p.when(w.FirstStep < 0, "schedule.window.first_step: %d is negative", w.FirstStep)
-	p.when(len(w.Steps) == 0 || len(w.Steps) > maxSteps, "schedule.window.steps: %d, must be 1 to %d", len(w.Steps), maxSteps)
+func (w *Window) validate(p *problems, at string) {
+	p.when(w.FirstStep < 0 || w.FirstStep > maxStep, "%s.first_step: %d is not in [0, 2^62]", at, w.FirstStep)
+	p.when(len(w.Steps) == 0 || len(w.Steps) > maxSteps, "%s.steps: %d, must be 1 to %d", at, len(w.Steps), maxSteps)
 	samples := 0
 	for _, s := range w.Steps {
 		samples += len(s)
 	}
-	p.when(samples > maxSamples, "schedule.window: %d samples, at most %d", samples, maxSamples)
+	p.when(samples > maxSamples, "%s: %d samples, at most %d", at, samples, maxSamples)
 }
 
 func (s *Start) validate(p *problems) {

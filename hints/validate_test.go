@@ -41,9 +41,16 @@ func samples() map[string]Hint {
 	window := schedule()
 	window.Schedule.Spec = nil
 	window.Schedule.Window = &Window{Epoch: 2, FirstStep: 3, Steps: [][]WindowSample{{{Epoch: 1, Sample: 9}, {Source: 1, Sample: 8}}, {}}}
+	members := schedule()
+	members.Schedule.DatasetURL = ""
+	members.Schedule.Members = []Member{
+		{"photos", "dir:///data/photos", sha256.Sum256([]byte("a"))}, {"", "hdfs://ns/data/faces", sha256.Sum256([]byte("b"))},
+	}
 	return map[string]Hint{
 		"schedule": schedule(),
 		"window":   window,
+		"members":  members,
+		"more":     of(Hint{Window: &Window{Epoch: 1, FirstStep: 5, Steps: [][]WindowSample{{{Sample: 7}}}}}),
 		"progress": of(Hint{Progress: &Progress{Step: 12}}),
 		"close":    of(Hint{Close: &Close{}}),
 		"start":    of(Hint{Start: &Start{Ranks: 2048, RanksPerHost: 8, ExpectedIn: time.Minute, Files: []HotFile{{"/ckpt/.metadata", 2048}}}}),
@@ -75,6 +82,32 @@ func TestMessageRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
+	}
+}
+
+// TestLowestVersion: what an agent of version 1 understands is sent as version 1, what it would misunderstand is not.
+func TestLowestVersion(t *testing.T) {
+	for name, h := range samples() {
+		want := uint32(1)
+		if name == "window" || name == "members" || name == "more" {
+			want = 2
+		}
+		if got := encode(h).Version; got != want {
+			t.Errorf("%s has version %d, want %d", name, got, want)
+		}
+	}
+}
+
+// TestDatasets: both forms of a schedule give one list.
+func TestDatasets(t *testing.T) {
+	all := samples()
+	s := all["schedule"].Schedule
+	if got := s.Datasets(); len(got) != 1 || got[0] != (Member{"", s.DatasetURL, s.Dataset}) {
+		t.Errorf("of one dataset: %+v", got)
+	}
+	s = all["members"].Schedule
+	if got := s.Datasets(); !reflect.DeepEqual(got, s.Members) {
+		t.Errorf("of members: %+v", got)
 	}
 }
 
@@ -124,6 +157,14 @@ func TestBrokenRules(t *testing.T) {
 		"port zero":         {"schedule", func(h *Hint) { h.Schedule.Agents[1].Addr = "host:0" }, "schedule.agents[1].addr"},
 		"many operators":    {"schedule", func(h *Hint) { h.Schedule.Operators = manyOperators() }, "schedule.operators"},
 		"operator's digest": {"schedule", func(h *Hint) { h.Schedule.Operators["x"] = "zz" }, "schedule.operators"},
+		"members and url":   {"members", func(h *Hint) { h.Schedule.DatasetURL = "dir:///data" }, "dataset_url"},
+		"members, a source": {"members", func(h *Hint) { h.Schedule.Source = "a" }, "source_name"},
+		"members by a name": {"members", func(h *Hint) { h.Schedule.Members[0].Name = "" }, "schedule.members[1].name"},
+		"member unnamed":    {"members", func(h *Hint) { h.Schedule.Members[0].Name = long }, "schedule.members[0].name"},
+		"member nowhere":    {"members", func(h *Hint) { h.Schedule.Members[1].DatasetURL = "" }, "schedule.members[1].dataset_url"},
+		"many members":      {"members", func(h *Hint) { h.Schedule.Members = make([]Member, maxMembers+1) }, "schedule.members"},
+		"more, but nothing": {"more", func(h *Hint) { h.Window.Steps = nil }, "window.steps"},
+		"more, far away":    {"more", func(h *Hint) { h.Window.FirstStep = math.MaxInt64 }, "window.first_step"},
 		"empty window":      {"window", func(h *Hint) { h.Schedule.Window.Steps = nil }, "schedule.window.steps"},
 		"long window":       {"window", func(h *Hint) { h.Schedule.Window.Steps = make([][]WindowSample, maxSteps+1) }, "schedule.window.steps"},
 		"wide window":       {"window", func(h *Hint) { h.Schedule.Window.Steps[0] = make([]WindowSample, maxSamples+1) }, "schedule.window"},

@@ -85,7 +85,7 @@ func (x Checkpoint_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Checkpoint_State.Descriptor instead.
 func (Checkpoint_State) EnumDescriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{12, 0}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{13, 0}
 }
 
 type Hint struct {
@@ -110,6 +110,7 @@ type Hint struct {
 	//	*Hint_Close
 	//	*Hint_Start
 	//	*Hint_Checkpoint
+	//	*Hint_Window
 	Kind          isHint_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -246,6 +247,15 @@ func (x *Hint) GetCheckpoint() *Checkpoint {
 	return nil
 }
 
+func (x *Hint) GetWindow() *Window {
+	if x != nil {
+		if x, ok := x.Kind.(*Hint_Window); ok {
+			return x.Window
+		}
+	}
+	return nil
+}
+
 type isHint_Kind interface {
 	isHint_Kind()
 }
@@ -270,6 +280,11 @@ type Hint_Checkpoint struct {
 	Checkpoint *Checkpoint `protobuf:"bytes,14,opt,name=checkpoint,proto3,oneof"`
 }
 
+type Hint_Window struct {
+	// window continues the window of the run's schedule.
+	Window *Window `protobuf:"bytes,15,opt,name=window,proto3,oneof"`
+}
+
 func (*Hint_Schedule) isHint_Kind() {}
 
 func (*Hint_Progress) isHint_Kind() {}
@@ -279,6 +294,8 @@ func (*Hint_Close) isHint_Kind() {}
 func (*Hint_Start) isHint_Kind() {}
 
 func (*Hint_Checkpoint) isHint_Kind() {}
+
+func (*Hint_Window) isHint_Kind() {}
 
 // Reply is the answer to a hint.
 type Reply struct {
@@ -349,7 +366,7 @@ type Schedule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// dataset_url is where the agent opens the dataset itself.
 	DatasetUrl string `protobuf:"bytes,1,opt,name=dataset_url,json=datasetUrl,proto3" json:"dataset_url,omitempty"`
-	// manifest_digest is the dataset's identity, 32 bytes.
+	// manifest_digest is the dataset's identity, 32 bytes: with members, that of their union.
 	ManifestDigest []byte `protobuf:"bytes,2,opt,name=manifest_digest,json=manifestDigest,proto3" json:"manifest_digest,omitempty"`
 	// Types that are valid to be assigned to Form:
 	//
@@ -368,7 +385,10 @@ type Schedule struct {
 	Agents     []*Agent `protobuf:"bytes,10,rep,name=agents,proto3" json:"agents,omitempty"`
 	Generation uint64   `protobuf:"varint,11,opt,name=generation,proto3" json:"generation,omitempty"`
 	// operators maps an operator's identity to the digest of its golden outputs, in hex.
-	Operators     map[string]string `protobuf:"bytes,12,rep,name=operators,proto3" json:"operators,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Operators map[string]string `protobuf:"bytes,12,rep,name=operators,proto3" json:"operators,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// members are the datasets that the order draws from, in the order of its sources. dataset_url and
+	// source_name are then empty.
+	Members       []*Member `protobuf:"bytes,13,rep,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,6 +518,13 @@ func (x *Schedule) GetOperators() map[string]string {
 	return nil
 }
 
+func (x *Schedule) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
 type isSchedule_Form interface {
 	isSchedule_Form()
 }
@@ -515,6 +542,69 @@ func (*Schedule_SamplerSpec) isSchedule_Form() {}
 
 func (*Schedule_Window) isSchedule_Form() {}
 
+// Member is one dataset of several.
+type Member struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name is the source's name, and keys the randomness of its samples.
+	Name       string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DatasetUrl string `protobuf:"bytes,2,opt,name=dataset_url,json=datasetUrl,proto3" json:"dataset_url,omitempty"`
+	// manifest_digest is the dataset's own identity, 32 bytes.
+	ManifestDigest []byte `protobuf:"bytes,3,opt,name=manifest_digest,json=manifestDigest,proto3" json:"manifest_digest,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_hints_hintspb_hints_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_hints_hintspb_hints_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Member) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Member) GetDatasetUrl() string {
+	if x != nil {
+		return x.DatasetUrl
+	}
+	return ""
+}
+
+func (x *Member) GetManifestDigest() []byte {
+	if x != nil {
+		return x.ManifestDigest
+	}
+	return nil
+}
+
 // FieldPlan is the agent's half of one field's plan.
 type FieldPlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -528,7 +618,7 @@ type FieldPlan struct {
 
 func (x *FieldPlan) Reset() {
 	*x = FieldPlan{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[3]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +630,7 @@ func (x *FieldPlan) String() string {
 func (*FieldPlan) ProtoMessage() {}
 
 func (x *FieldPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[3]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +643,7 @@ func (x *FieldPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldPlan.ProtoReflect.Descriptor instead.
 func (*FieldPlan) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{3}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FieldPlan) GetField() string {
@@ -587,7 +677,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[4]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -599,7 +689,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[4]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -612,7 +702,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{4}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Agent) GetNode() string {
@@ -629,7 +719,8 @@ func (x *Agent) GetAddr() string {
 	return ""
 }
 
-// Window is a stretch of explicit sample ids, for orders that no specification gives.
+// Window is a stretch of explicit sample ids: for orders that no specification gives, or whose
+// specification the agent does not know.
 type Window struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// epoch voids the windows that were announced with a smaller one.
@@ -642,7 +733,7 @@ type Window struct {
 
 func (x *Window) Reset() {
 	*x = Window{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[5]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +745,7 @@ func (x *Window) String() string {
 func (*Window) ProtoMessage() {}
 
 func (x *Window) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[5]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +758,7 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Window.ProtoReflect.Descriptor instead.
 func (*Window) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{5}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Window) GetEpoch() uint64 {
@@ -700,7 +791,7 @@ type WindowStep struct {
 
 func (x *WindowStep) Reset() {
 	*x = WindowStep{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[6]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -712,7 +803,7 @@ func (x *WindowStep) String() string {
 func (*WindowStep) ProtoMessage() {}
 
 func (x *WindowStep) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[6]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -725,7 +816,7 @@ func (x *WindowStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowStep.ProtoReflect.Descriptor instead.
 func (*WindowStep) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{6}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WindowStep) GetSamples() []*WindowSample {
@@ -746,7 +837,7 @@ type WindowSample struct {
 
 func (x *WindowSample) Reset() {
 	*x = WindowSample{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[7]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +849,7 @@ func (x *WindowSample) String() string {
 func (*WindowSample) ProtoMessage() {}
 
 func (x *WindowSample) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[7]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +862,7 @@ func (x *WindowSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowSample.ProtoReflect.Descriptor instead.
 func (*WindowSample) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{7}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WindowSample) GetSource() uint32 {
@@ -806,7 +897,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[8]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +909,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[8]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +922,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{8}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Progress) GetStep() int64 {
@@ -850,7 +941,7 @@ type Close struct {
 
 func (x *Close) Reset() {
 	*x = Close{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[9]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +953,7 @@ func (x *Close) String() string {
 func (*Close) ProtoMessage() {}
 
 func (x *Close) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[9]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +966,7 @@ func (x *Close) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Close.ProtoReflect.Descriptor instead.
 func (*Close) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{9}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{10}
 }
 
 // Start foretells that a job starts, and what it will read first.
@@ -892,7 +983,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[10]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +995,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[10]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +1008,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{10}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Start) GetRanks() uint32 {
@@ -958,7 +1049,7 @@ type HotFile struct {
 
 func (x *HotFile) Reset() {
 	*x = HotFile{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[11]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1061,7 @@ func (x *HotFile) String() string {
 func (*HotFile) ProtoMessage() {}
 
 func (x *HotFile) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[11]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1074,7 @@ func (x *HotFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HotFile.ProtoReflect.Descriptor instead.
 func (*HotFile) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{11}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HotFile) GetPath() string {
@@ -1016,7 +1107,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[12]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1119,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[12]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1132,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{12}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Checkpoint) GetState() Checkpoint_State {
@@ -1097,7 +1188,7 @@ type CheckpointFile struct {
 
 func (x *CheckpointFile) Reset() {
 	*x = CheckpointFile{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[13]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1200,7 @@ func (x *CheckpointFile) String() string {
 func (*CheckpointFile) ProtoMessage() {}
 
 func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[13]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1213,7 @@ func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointFile.ProtoReflect.Descriptor instead.
 func (*CheckpointFile) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{13}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CheckpointFile) GetName() string {
@@ -1150,7 +1241,7 @@ var File_hints_hintspb_hints_proto protoreflect.FileDescriptor
 
 const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\n" +
-	"\x19hints/hintspb/hints.proto\x12\x12stepahead.hints.v1\"\xcf\x03\n" +
+	"\x19hints/hintspb/hints.proto\x12\x12stepahead.hints.v1\"\x85\x04\n" +
 	"\x04Hint\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x10\n" +
@@ -1168,12 +1259,13 @@ const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\x05start\x18\r \x01(\v2\x19.stepahead.hints.v1.StartH\x00R\x05start\x12@\n" +
 	"\n" +
 	"checkpoint\x18\x0e \x01(\v2\x1e.stepahead.hints.v1.CheckpointH\x00R\n" +
-	"checkpointB\x06\n" +
+	"checkpoint\x124\n" +
+	"\x06window\x18\x0f \x01(\v2\x1a.stepahead.hints.v1.WindowH\x00R\x06windowB\x06\n" +
 	"\x04kind\"S\n" +
 	"\x05Reply\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\bR\baccepted\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xc0\x04\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xf6\x04\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vdataset_url\x18\x01 \x01(\tR\n" +
 	"datasetUrl\x12'\n" +
@@ -1193,11 +1285,17 @@ const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\v \x01(\x04R\n" +
 	"generation\x12I\n" +
-	"\toperators\x18\f \x03(\v2+.stepahead.hints.v1.Schedule.OperatorsEntryR\toperators\x1a<\n" +
+	"\toperators\x18\f \x03(\v2+.stepahead.hints.v1.Schedule.OperatorsEntryR\toperators\x124\n" +
+	"\amembers\x18\r \x03(\v2\x1a.stepahead.hints.v1.MemberR\amembers\x1a<\n" +
 	"\x0eOperatorsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
-	"\x04form\"V\n" +
+	"\x04form\"f\n" +
+	"\x06Member\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vdataset_url\x18\x02 \x01(\tR\n" +
+	"datasetUrl\x12'\n" +
+	"\x0fmanifest_digest\x18\x03 \x01(\fR\x0emanifestDigest\"V\n" +
 	"\tFieldPlan\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\fR\x04plan\x12\x1f\n" +
@@ -1266,47 +1364,50 @@ func file_hints_hintspb_hints_proto_rawDescGZIP() []byte {
 }
 
 var file_hints_hintspb_hints_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hints_hintspb_hints_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_hints_hintspb_hints_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_hints_hintspb_hints_proto_goTypes = []any{
 	(Checkpoint_State)(0),  // 0: stepahead.hints.v1.Checkpoint.State
 	(*Hint)(nil),           // 1: stepahead.hints.v1.Hint
 	(*Reply)(nil),          // 2: stepahead.hints.v1.Reply
 	(*Schedule)(nil),       // 3: stepahead.hints.v1.Schedule
-	(*FieldPlan)(nil),      // 4: stepahead.hints.v1.FieldPlan
-	(*Agent)(nil),          // 5: stepahead.hints.v1.Agent
-	(*Window)(nil),         // 6: stepahead.hints.v1.Window
-	(*WindowStep)(nil),     // 7: stepahead.hints.v1.WindowStep
-	(*WindowSample)(nil),   // 8: stepahead.hints.v1.WindowSample
-	(*Progress)(nil),       // 9: stepahead.hints.v1.Progress
-	(*Close)(nil),          // 10: stepahead.hints.v1.Close
-	(*Start)(nil),          // 11: stepahead.hints.v1.Start
-	(*HotFile)(nil),        // 12: stepahead.hints.v1.HotFile
-	(*Checkpoint)(nil),     // 13: stepahead.hints.v1.Checkpoint
-	(*CheckpointFile)(nil), // 14: stepahead.hints.v1.CheckpointFile
-	nil,                    // 15: stepahead.hints.v1.Schedule.OperatorsEntry
+	(*Member)(nil),         // 4: stepahead.hints.v1.Member
+	(*FieldPlan)(nil),      // 5: stepahead.hints.v1.FieldPlan
+	(*Agent)(nil),          // 6: stepahead.hints.v1.Agent
+	(*Window)(nil),         // 7: stepahead.hints.v1.Window
+	(*WindowStep)(nil),     // 8: stepahead.hints.v1.WindowStep
+	(*WindowSample)(nil),   // 9: stepahead.hints.v1.WindowSample
+	(*Progress)(nil),       // 10: stepahead.hints.v1.Progress
+	(*Close)(nil),          // 11: stepahead.hints.v1.Close
+	(*Start)(nil),          // 12: stepahead.hints.v1.Start
+	(*HotFile)(nil),        // 13: stepahead.hints.v1.HotFile
+	(*Checkpoint)(nil),     // 14: stepahead.hints.v1.Checkpoint
+	(*CheckpointFile)(nil), // 15: stepahead.hints.v1.CheckpointFile
+	nil,                    // 16: stepahead.hints.v1.Schedule.OperatorsEntry
 }
 var file_hints_hintspb_hints_proto_depIdxs = []int32{
 	3,  // 0: stepahead.hints.v1.Hint.schedule:type_name -> stepahead.hints.v1.Schedule
-	9,  // 1: stepahead.hints.v1.Hint.progress:type_name -> stepahead.hints.v1.Progress
-	10, // 2: stepahead.hints.v1.Hint.close:type_name -> stepahead.hints.v1.Close
-	11, // 3: stepahead.hints.v1.Hint.start:type_name -> stepahead.hints.v1.Start
-	13, // 4: stepahead.hints.v1.Hint.checkpoint:type_name -> stepahead.hints.v1.Checkpoint
-	6,  // 5: stepahead.hints.v1.Schedule.window:type_name -> stepahead.hints.v1.Window
-	4,  // 6: stepahead.hints.v1.Schedule.fields:type_name -> stepahead.hints.v1.FieldPlan
-	5,  // 7: stepahead.hints.v1.Schedule.agents:type_name -> stepahead.hints.v1.Agent
-	15, // 8: stepahead.hints.v1.Schedule.operators:type_name -> stepahead.hints.v1.Schedule.OperatorsEntry
-	7,  // 9: stepahead.hints.v1.Window.steps:type_name -> stepahead.hints.v1.WindowStep
-	8,  // 10: stepahead.hints.v1.WindowStep.samples:type_name -> stepahead.hints.v1.WindowSample
-	12, // 11: stepahead.hints.v1.Start.files:type_name -> stepahead.hints.v1.HotFile
-	0,  // 12: stepahead.hints.v1.Checkpoint.state:type_name -> stepahead.hints.v1.Checkpoint.State
-	14, // 13: stepahead.hints.v1.Checkpoint.files:type_name -> stepahead.hints.v1.CheckpointFile
-	1,  // 14: stepahead.hints.v1.Hints.Announce:input_type -> stepahead.hints.v1.Hint
-	2,  // 15: stepahead.hints.v1.Hints.Announce:output_type -> stepahead.hints.v1.Reply
-	15, // [15:16] is the sub-list for method output_type
-	14, // [14:15] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	10, // 1: stepahead.hints.v1.Hint.progress:type_name -> stepahead.hints.v1.Progress
+	11, // 2: stepahead.hints.v1.Hint.close:type_name -> stepahead.hints.v1.Close
+	12, // 3: stepahead.hints.v1.Hint.start:type_name -> stepahead.hints.v1.Start
+	14, // 4: stepahead.hints.v1.Hint.checkpoint:type_name -> stepahead.hints.v1.Checkpoint
+	7,  // 5: stepahead.hints.v1.Hint.window:type_name -> stepahead.hints.v1.Window
+	7,  // 6: stepahead.hints.v1.Schedule.window:type_name -> stepahead.hints.v1.Window
+	5,  // 7: stepahead.hints.v1.Schedule.fields:type_name -> stepahead.hints.v1.FieldPlan
+	6,  // 8: stepahead.hints.v1.Schedule.agents:type_name -> stepahead.hints.v1.Agent
+	16, // 9: stepahead.hints.v1.Schedule.operators:type_name -> stepahead.hints.v1.Schedule.OperatorsEntry
+	4,  // 10: stepahead.hints.v1.Schedule.members:type_name -> stepahead.hints.v1.Member
+	8,  // 11: stepahead.hints.v1.Window.steps:type_name -> stepahead.hints.v1.WindowStep
+	9,  // 12: stepahead.hints.v1.WindowStep.samples:type_name -> stepahead.hints.v1.WindowSample
+	13, // 13: stepahead.hints.v1.Start.files:type_name -> stepahead.hints.v1.HotFile
+	0,  // 14: stepahead.hints.v1.Checkpoint.state:type_name -> stepahead.hints.v1.Checkpoint.State
+	15, // 15: stepahead.hints.v1.Checkpoint.files:type_name -> stepahead.hints.v1.CheckpointFile
+	1,  // 16: stepahead.hints.v1.Hints.Announce:input_type -> stepahead.hints.v1.Hint
+	2,  // 17: stepahead.hints.v1.Hints.Announce:output_type -> stepahead.hints.v1.Reply
+	17, // [17:18] is the sub-list for method output_type
+	16, // [16:17] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_hints_hintspb_hints_proto_init() }
@@ -1320,6 +1421,7 @@ func file_hints_hintspb_hints_proto_init() {
 		(*Hint_Close)(nil),
 		(*Hint_Start)(nil),
 		(*Hint_Checkpoint)(nil),
+		(*Hint_Window)(nil),
 	}
 	file_hints_hintspb_hints_proto_msgTypes[2].OneofWrappers = []any{
 		(*Schedule_SamplerSpec)(nil),
@@ -1331,7 +1433,7 @@ func file_hints_hintspb_hints_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hints_hintspb_hints_proto_rawDesc), len(file_hints_hintspb_hints_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
