@@ -55,6 +55,19 @@ func UnionIdentity(names []string, ids [][32]byte) [32]byte {
 	return sha256.Sum256(b)
 }
 
+// BeganAs tells whether a union with identity id, of the first so many members of this one, has the same samples under
+// the same numbers: members were added at the end since.
+func (u *Union) BeganAs(id [32]byte, members int) bool {
+	if members < 1 || members > len(u.members) {
+		return false
+	}
+	names, ids := make([]string, members), make([][32]byte, members)
+	for i, m := range u.members[:members] {
+		names[i], ids[i] = m.Name, m.Data.m.Identity()
+	}
+	return UnionIdentity(names, ids) == id
+}
+
 // Identity returns what UnionIdentity gives for the members.
 func (u *Union) Identity() [32]byte { return u.id }
 

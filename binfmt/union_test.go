@@ -110,6 +110,11 @@ func TestUnionIdentity(t *testing.T) {
 	if got := NewUnion([]Member{a, b}).Identity(); got != want {
 		t.Errorf("identity %x, want %x", got, want)
 	}
+	both := NewUnion([]Member{a, b})
+	alone := UnionIdentity([]string{"a"}, [][32]byte{one})
+	if !both.BeganAs(want, 2) || !both.BeganAs(alone, 1) || both.BeganAs(alone, 2) || both.BeganAs(want, 3) || both.BeganAs(want, 0) {
+		t.Error("which unions it continues")
+	}
 	seen := map[[32]byte]string{want: "a b"}
 	for what, id := range map[string][32]byte{
 		"b a": UnionIdentity([]string{"b", "a"}, [][32]byte{two, one}), "named": UnionIdentity([]string{"a"}, [][32]byte{one}),

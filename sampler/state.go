@@ -8,8 +8,11 @@ import (
 	"strings"
 )
 
-// StateVersion is the version of State that this package reads and writes.
-const StateVersion = 1
+// StateVersion is the newest version of State that this package reads and writes. Version 2 says Members and
+// Given, version 1 all the rest: a State is written in the lowest that can say it.
+const StateVersion = 2
+
+const plainState = 1
 
 // maxStateBytes bounds a marshalled State: states travel with every checkpoint. That of an ordinary
 // Spec takes less than 1 KB; the Specs of large mixtures may use up the rest.
@@ -30,7 +33,7 @@ type Policy struct {
 // A State is where a run stands: the next step to deliver and what it is a step of. It says nothing
 // about ranks, so it is equal on all of them and can be loaded with another world size.
 type State struct {
-	// Version is StateVersion.
+	// Version is at most StateVersion. Marshal writes the lowest that can say the State.
 	Version int
 	// SpecDigest is the digest of the Spec, in hex.
 	SpecDigest string
@@ -46,6 +49,19 @@ type State struct {
 	Step int64
 	// Policy is what the run does about bad samples.
 	Policy Policy
+	// Members are the first 16 hex digits of the identity of each dataset, in the order of the sources, where
+	// Dataset is of several: so that a mismatch can name the one that differs. What does not fit is left out.
+	Members []string
+	// Given is set where the samples of steps come from the caller and not from the Spec.
+	Given *Given
+}
+
+// Given is how far the samples of steps were given.
+type Given struct {
+	// Number is the one under which the last of them was given.
+	Number uint64 `json:"number"`
+	// Digest is a SHA-256, in hex, over all samples up to the state's step, in the order of delivery.
+	Digest string `json:"digest"`
 }
 
 // State returns the state of a run over dataset whose next step is step.
@@ -55,7 +71,7 @@ func (s *Sampler) State(dataset [32]byte, step int64, p Policy) State {
 	}
 	digest := s.spec.Digest()
 	st := State{
-		Version:    StateVersion,
+		Version:    plainState,
 		SpecDigest: hex.EncodeToString(digest[:]),
 		Spec:       s.spec.Canonical(),
 		Dataset:    hex.EncodeToString(dataset[:]),
@@ -69,18 +85,57 @@ func (s *Sampler) State(dataset [32]byte, step int64, p Policy) State {
 	return st
 }
 
+// WithMembers returns the state with the identities of the datasets in it, as far as there is room for them.
+func (st State) WithMembers(identities [][32]byte) State {
+	st.Members = nil
+	for _, id := range identities {
+		st.Members = append(st.Members, MemberID(id))
+	}
+	if len(st.Marshal()) > maxStateBytes-reserved {
+		st.Members = nil
+	}
+	st.Version = st.version()
+	return st
+}
+
+// WithGiven returns the state of a run whose steps are given.
+func (st State) WithGiven(number uint64, digest [32]byte) State {
+	st.Given = &Given{Number: number, Digest: hex.EncodeToString(digest[:])}
+	st.Version = st.version()
+	return st
+}
+
+// MemberID is what a State holds of a dataset's identity.
+func MemberID(identity [32]byte) string { return hex.EncodeToString(identity[:memberBytes]) }
+
+// memberBytes are those of an identity that tell datasets apart; reserved is what Given may take of a state.
+const (
+	memberBytes = 8
+	reserved    = 256
+)
+
+// version is the lowest that can say the state.
+func (st *State) version() int {
+	if len(st.Members) > 0 || st.Given != nil {
+		return StateVersion
+	}
+	return plainState
+}
+
 // Marshal returns the canonical JSON form: equal states give equal bytes. A state made by
 // Sampler.State takes less than 1 KB for an ordinary Spec, and at most 16 KB.
 func (st State) Marshal() []byte {
 	return marshal(struct {
 		Dataset    string          `json:"dataset"`
 		Epoch      int64           `json:"epoch"`
+		Given      *Given          `json:"given,omitempty"`
+		Members    []string        `json:"members,omitempty"`
 		Policy     Policy          `json:"policy"`
 		Spec       json.RawMessage `json:"spec,omitempty"`
 		SpecDigest string          `json:"spec_digest"`
 		Version    int             `json:"state"`
 		Step       int64           `json:"step"`
-	}{st.Dataset, st.Epoch, st.Policy, st.Spec, st.SpecDigest, st.Version, st.Step})
+	}{st.Dataset, st.Epoch, st.Given, st.Members, st.Policy, st.Spec, st.SpecDigest, st.Version, st.Step})
 }
 
 // ParseState reads the JSON form of a State. It is as strict as ParseSpec, and refuses a state whose
@@ -98,7 +153,7 @@ func parseState(data []byte) (State, error) {
 		return State{}, fmt.Errorf("%d bytes: a state has at most %d", len(data), maxStateBytes)
 	}
 	var st State
-	var policy json.RawMessage
+	var policy, given json.RawMessage
 	err := parseObject(data, []member{
 		{"state", &st.Version, required},
 		{"spec_digest", &st.SpecDigest, required},
@@ -107,12 +162,20 @@ func parseState(data []byte) (State, error) {
 		{"epoch", &st.Epoch, required},
 		{"step", &st.Step, required},
 		{"policy", &policy, required},
+		{"members", &st.Members, optional},
+		{"given", &given, optional},
 	})
 	if err != nil {
 		return State{}, err
 	}
-	if st.Version != StateVersion {
-		return State{}, fmt.Errorf("state: version %d: %w: this program knows version %d: use the program that wrote it", st.Version, ErrVersion, StateVersion)
+	if st.Version < plainState || st.Version > StateVersion {
+		return State{}, fmt.Errorf("state: version %d: %w: this program knows versions %d to %d: use the program that wrote it", st.Version, ErrVersion, plainState, StateVersion)
+	}
+	if given != nil {
+		st.Given = &Given{}
+		if err := parseObject(given, []member{{"number", &st.Given.Number, required}, {"digest", &st.Given.Digest, required}}); err != nil {
+			return State{}, fmt.Errorf("given: %w", err)
+		}
 	}
 	if err := parseObject(policy, []member{{"on_bad", &st.Policy.OnBad, required}}); err != nil {
 		return State{}, fmt.Errorf("policy: %w", err)
@@ -132,6 +195,15 @@ func (st *State) validate() error {
 	if st.Spec != nil {
 		errs = append(errs, st.checkSpec())
 	}
+	for i, m := range st.Members {
+		errs = append(errs, checkHex(fmt.Sprintf("members[%d]", i), m, memberBytes))
+	}
+	if st.Given != nil {
+		errs = append(errs, checkDigest("given.digest", st.Given.Digest))
+	}
+	if st.Version != st.version() {
+		errs = append(errs, fmt.Errorf("state: version %d, and what it says is of version %d: the state is damaged", st.Version, st.version()))
+	}
 	return errors.Join(errs...)
 }
 
@@ -149,9 +221,11 @@ func (st *State) checkSpec() error {
 	return nil
 }
 
-func checkDigest(field, s string) error {
-	if b, err := hex.DecodeString(s); err != nil || len(b) != 32 || hex.EncodeToString(b) != s {
-		return fmt.Errorf("%s: %q: must be 64 lower-case hex digits", field, s)
+func checkDigest(field, s string) error { return checkHex(field, s, 32) }
+
+func checkHex(field, s string, n int) error {
+	if b, err := hex.DecodeString(s); err != nil || len(b) != n || hex.EncodeToString(b) != s {
+		return fmt.Errorf("%s: %q: must be %d lower-case hex digits", field, s, 2*n)
 	}
 	return nil
 }
@@ -171,7 +245,9 @@ func (e *MismatchError) Error() string {
 // the end of the list whose first weight comes from there on (State.Sources tells how many there were).
 func (st State) Check(s *Sampler, dataset [32]byte) error {
 	var d differ
-	d.compare("version", st.Version, StateVersion)
+	if st.Version < plainState || st.Version > StateVersion {
+		d.compare("version", st.Version, StateVersion)
+	}
 	d = append(d, st.diffSpec(&s.spec)...)
 	d.compare("dataset", st.Dataset, hex.EncodeToString(dataset[:]))
 	steps, _ := s.Steps()
