@@ -165,6 +165,16 @@ func (a *agents) renew() {
 	a.poke()
 }
 
+// hurry lets every agent be told what there is to tell, also those that were told something at this step.
+func (a *agents) hurry() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range a.roster.peers {
+		p.hinted = -1
+	}
+	a.poke()
+}
+
 func (a *agents) close() {
 	for _, l := range []links{a.trusted, a.others} {
 		l.fetch.Close() // nothing is under way any more

@@ -71,7 +71,7 @@ type build struct {
 func (l *Loader) buildStep(ctx context.Context, step int64, clock *phaseClock) (*Batch, error) {
 	start := l.now()
 	b := &build{l: l, step: step, clock: clock, specs: make([]transform.TensorSpec, len(l.media))}
-	b.planned = l.sampler.Rank(step, l.o.Rank, l.o.World, nil)
+	b.planned = l.share(step)
 	b.refs = append(b.refs, b.planned...)
 	b.attempts = make([]int, len(b.refs))
 	b.anchors = make([]binfmt.Part, len(b.refs))
@@ -300,7 +300,7 @@ func (b *build) free() {
 
 // finish hashes what is recorded and hands the batch over.
 func (b *build) finish() (*Batch, error) {
-	batch := &Batch{Step: b.step, Epoch: b.l.sampler.Epoch(b.step), Fields: b.fields, Samples: b.refs}
+	batch := &Batch{Step: b.step, Epoch: b.l.epoch(b.step), Fields: b.fields, Samples: b.refs}
 	if b.l.records != nil {
 		batch.records = b.record()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,21 +44,24 @@ const (
 	lying     conduct = "lying"      // other pixels, with a right checksum of their own
 	tooNew    conduct = "too-new"    // another version of the protocol
 	poisoned  conduct = "poison"     // says that the preparation failed
+	byIDs     conduct = "by-ids"     // honest, but knows no version of the order: wants the ids of steps
 )
 
-var conducts = []conduct{honest, rawOnly, refusing, strange, forgetful, hanging, cutting, lyingCRC, lyingRaw, lyingSize, lyingForm, tooNew, poisoned}
+var conducts = []conduct{byIDs, honest, rawOnly, refusing, strange, forgetful, hanging, cutting, lyingCRC, lyingRaw, lyingSize, lyingForm, tooNew, poisoned}
 
 // fakeAgent is the server side of the wire with a conduct; it prepares on demand.
 type fakeAgent struct {
 	node, addr string
 	k          *kit
-	data       *dataset
+	data       *union
 	srv        *grpc.Server
 	down       chan struct{} // closed when killed
 
 	mu       sync.Mutex
 	conduct  conduct
 	schedule *hints.Schedule
+	told     map[int64][]hints.WindowSample // by step
+	number   uint64                         // of what was told
 	hints    []hints.Hint
 	tokens   []string
 	fetches  []*fetch.Request
@@ -88,7 +92,7 @@ func newClusterWithKeys(t testing.TB, k *kit, keys auth.Keyring, nodes ...string
 
 // add starts an agent.
 func (c *cluster) add(t testing.TB, node, addr string, how conduct) *fakeAgent {
-	d, err := openDataset(context.Background(), c.k.store, "/data", filepath.Join(c.k.root, "cache-"+node))
+	d, err := openUnion(context.Background(), c.k.options(t).sources(), filepath.Join(c.k.root, "cache-"+node))
 	must(t, err)
 	a := &fakeAgent{node: node, addr: addr, k: c.k, data: d, conduct: how, down: make(chan struct{}), seen: make(chan struct{})}
 	lis := bufconn.Listen(1 << 20)
@@ -132,7 +136,13 @@ func (c *cluster) dial(ctx context.Context, addr string) (net.Conn, error) {
 // options adds the cluster's agents, by address, to the kit's options.
 func (c *cluster) options(t testing.TB) Options {
 	o := c.k.options(t)
-	o.Dial, o.URL, o.Job, o.Run = c.dial, "dir://"+c.k.root+"/data", "job", hints.NewID()
+	o.Dial, o.Job, o.Run = c.dial, "job", hints.NewID()
+	if o.Sources == nil {
+		o.URL = "dir://" + c.k.root + "/data"
+	}
+	for i := range o.Sources {
+		o.Sources[i].URL = "dir://" + c.k.root + o.Sources[i].Dir
+	}
 	for _, a := range c.agents {
 		o.Agents = append(o.Agents, a.node+"="+a.addr)
 	}
@@ -190,14 +200,41 @@ func (a *fakeAgent) Announce(ctx context.Context, h hints.Hint, who auth.Claims)
 		return hints.Refuse(hints.ReasonIdentity, "another dataset"), nil
 	}
 	switch {
-	case h.Schedule != nil && h.Schedule.Dataset != a.data.manifest.Identity():
+	case h.Schedule != nil && h.Schedule.Dataset != a.data.Identity():
 		return hints.Refuse(hints.ReasonIdentity, "another dataset"), nil
+	case h.Schedule != nil && h.Schedule.Window == nil && a.conduct == byIDs:
+		return hints.Refuse(hints.ReasonVersion, "of the order's specification"), nil
 	case h.Schedule != nil:
-		a.schedule = h.Schedule
+		a.schedule, a.told, a.number = h.Schedule, map[int64][]hints.WindowSample{}, 0
+		a.takeWindow(h.Schedule.Window)
 	case a.schedule == nil:
 		return hints.Refuse(hints.ReasonUnknownJob, ""), nil
 	}
+	a.takeWindow(h.Window)
 	return hints.Accept(), nil
+}
+
+func (a *fakeAgent) takeWindow(w *hints.Window) {
+	if w == nil || w.Epoch < a.number {
+		return
+	}
+	if w.Epoch > a.number {
+		a.told, a.number = map[int64][]hints.WindowSample{}, w.Epoch
+	}
+	for i, samples := range w.Steps {
+		a.told[w.FirstStep+int64(i)] = samples
+	}
+}
+
+// foresaw tells whether the agent could know that a want comes.
+func (a *fakeAgent) foresaw(step int64, w fetch.Want) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.schedule == nil || a.schedule.Window == nil {
+		return true
+	}
+	member, own, err := a.data.Own(w.Sample)
+	return err == nil && slices.Contains(a.told[step], hints.WindowSample{Source: uint32(member), Epoch: w.Epoch, Sample: own})
 }
 
 // Fetch implements fetch.Handler.
@@ -245,7 +282,7 @@ func (a *fakeAgent) payload(ctx context.Context, how conduct, s *hints.Schedule,
 	if s == nil {
 		return fetch.Payload{Reason: fetch.ReasonUnknownJob}, nil
 	}
-	part, err := a.data.index.Part(ctx, w.Sample, w.Field)
+	part, err := a.data.Part(ctx, w.Sample, w.Field)
 	if err != nil {
 		return fetch.Payload{}, err
 	}
@@ -257,6 +294,11 @@ func (a *fakeAgent) payload(ctx context.Context, how conduct, s *hints.Schedule,
 	switch how {
 	case rawOnly:
 		return raw, nil
+	case byIDs, honest:
+		if !a.foresaw(req.Step, w) {
+			raw.Reason = fetch.ReasonNotReady
+			return raw, nil
+		}
 	case poisoned:
 		raw.Reason = fetch.ReasonPoison
 		return raw, nil
@@ -278,11 +320,14 @@ func (a *fakeAgent) prepare(how conduct, s *hints.Schedule, w fetch.Want, raw fe
 	if err != nil || plan.Digest() != s.Fields[0].Digest {
 		return fetch.Payload{Reason: fetch.ReasonDenied}
 	}
-	spec, err := sampler.ParseSpec(s.Spec)
-	if err != nil || spec.Seed != s.Seed {
+	if spec, err := sampler.ParseSpec(s.Spec); s.Window == nil && (err != nil || spec.Seed != s.Seed) {
 		return fetch.Payload{Reason: fetch.ReasonDenied}
 	}
-	job := worker.Job{Plan: plan, Key: transform.Key{Seed: s.Seed, Source: s.Source, Epoch: w.Epoch, Sample: w.Sample}}
+	member, own, err := a.data.Own(w.Sample)
+	if err != nil {
+		return fetch.Payload{Reason: fetch.ReasonIdentity}
+	}
+	job := worker.Job{Plan: plan, Key: transform.Key{Seed: s.Seed, Source: s.Datasets()[member].Name, Epoch: w.Epoch, Sample: own}}
 	out, err := fakeSpec(job, raw.Data)
 	if err != nil {
 		raw.Reason = fetch.ReasonPoison

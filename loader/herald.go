@@ -111,7 +111,7 @@ func (h *herald) list(ctx context.Context) {
 	}
 	if len(list) == 0 && !h.empty {
 		a.log.Warn("no agents found: everything is made here: start stepahead-agent with the store that holds the dataset",
-			zap.String("registry", h.finder.dir), zap.String("dataset", h.l.o.URL))
+			zap.String("registry", h.finder.dir), zap.String("dataset", h.l.data.hinted[0].DatasetURL))
 	}
 	h.empty = len(list) == 0
 }
@@ -131,7 +131,7 @@ func (h *herald) announce(ctx context.Context) {
 	if h.nobody() || !h.learn(ctx) {
 		return
 	}
-	due := h.dueHints(h.l.position())
+	due := h.withWindows(h.dueHints(h.l.position()))
 	places := make(chan struct{}, hintsAtOnce)
 	t := newTasks(ctx, "hints")
 	for _, d := range due {
@@ -154,12 +154,23 @@ func (h *herald) nobody() bool {
 	return len(a.roster.peers) == 0
 }
 
-// dueHint is a hint for one agent. generation is that of a schedule, 0 for progress.
+// dueHint is a hint for one agent. generation is that of a schedule, 0 for others.
 type dueHint struct {
 	peer       *peer
 	generation uint64
 	step       int64
+	ids        window // what is to be told of the ids of steps, if anything
 	hint       hints.Hint
+}
+
+func (d *dueHint) kind() string {
+	switch {
+	case d.generation > 0:
+		return "schedule"
+	case d.ids.end > 0:
+		return "window"
+	}
+	return "progress"
 }
 
 // dueHints decides who is told what at a position.
@@ -175,12 +186,15 @@ func (h *herald) dueHints(step int64) []dueHint {
 		if moved {
 			p.fetched = false
 		}
-		switch {
+		told := p.told == a.roster.generation
+		switch more := h.more(p, step); {
 		case p.quarantined || p.hinted == step:
-		case p.told != a.roster.generation && a.now() >= p.tellAt:
-			due = append(due, dueHint{p, a.roster.generation, step, h.schedule(step)})
-		case p.told == a.roster.generation && silent && p.failures == 0:
-			due = append(due, dueHint{p, 0, step, h.hint(hints.Hint{Progress: &hints.Progress{Step: step}})})
+		case !told && a.now() >= p.tellAt && more.possible():
+			due = append(due, dueHint{peer: p, generation: a.roster.generation, step: step, ids: more, hint: h.schedule(step)})
+		case told && more.end > 0 && a.now() >= p.moreAt:
+			due = append(due, dueHint{peer: p, step: step, ids: more})
+		case told && silent && p.failures == 0:
+			due = append(due, dueHint{peer: p, step: step, hint: h.hint(hints.Hint{Progress: &hints.Progress{Step: step}})})
 		}
 	}
 	return due
@@ -198,9 +212,13 @@ func (h *herald) hint(k hints.Hint) hints.Hint {
 func (h *herald) schedule(step int64) hints.Hint {
 	spec, r := &h.l.spec, &h.l.agents.roster
 	s := &hints.Schedule{
-		DatasetURL: h.l.o.URL, Dataset: h.l.data.Identity(), Spec: spec.Canonical(),
-		Source: spec.Sources[0].Name, Seed: spec.Seed,
+		Dataset: h.l.data.Identity(), Spec: spec.Canonical(), Seed: spec.Seed,
 		FirstStep: step, StepTime: h.l.clock.step(), Generation: r.generation, Operators: h.operators(),
+	}
+	if spec.Version > 1 || spec.Sources[0].Name != "" { // which agents that cannot work with it must be able to refuse
+		s.Members = h.l.data.hinted
+	} else {
+		s.DatasetURL = h.l.data.hinted[0].DatasetURL
 	}
 	for _, f := range h.l.media {
 		s.Fields = append(s.Fields, hints.FieldPlan{Field: f.name, Plan: f.agent.Canonical(), Digest: f.digest})
@@ -248,12 +266,8 @@ func (h *herald) send(ctx context.Context, d dueHint) {
 	defer cancel()
 	a, p := h.l.agents, d.peer
 	reply, err := a.links(p).hints.Announce(ctx, p.Addr, d.hint)
-	kind := "progress"
-	if d.generation > 0 {
-		kind = "schedule"
-	}
 	h.l.count(func(s *Stats) {
-		addTo(&s.Hints, kind, 1)
+		addTo(&s.Hints, d.kind(), 1)
 		if err != nil || !reply.Accepted {
 			s.HintsFailed++
 		}
@@ -264,10 +278,21 @@ func (h *herald) send(ctx context.Context, d dueHint) {
 	switch {
 	case err == nil && reply.Accepted && d.generation > 0:
 		p.told, p.refusal, p.refused = d.generation, 0, ""
+		p.window.take(d.ids)
 		p.answered()
 	case err == nil && reply.Accepted:
+		p.window.take(d.ids)
+		p.misses = 0
 	case err == nil && reply.Reason == hints.ReasonUnknownJob:
-		p.told = 0
+		p.told, p.window = 0, window{}
+	case err == nil && reply.Reason == hints.ReasonVersion && d.generation > 0 && !p.window.wanted:
+		p.window, p.hinted = window{wanted: true}, -1
+		a.log.Info("an agent does not know the order's version: it is told the ids of steps instead", zap.String("node", p.Name), zap.String("detail", reply.Detail))
+		a.poke()
+		return
+	case d.kind() == "window":
+		p.misses++
+		p.moreAt = a.now() + backOff(p.misses, a.first)
 	case d.generation > 0:
 		p.refusal++
 		p.refused = refusedBecause(reply, err)

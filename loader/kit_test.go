@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,9 @@ type kit struct {
 	bins   []binfmt.Bin
 	offs   []int64 // of each sample in its bin
 	perBin int
+	folder string
+	// sources are set when there are other kits beside this one, whose samples are drawn too.
+	sources []Source
 }
 
 // kitNodes are the nodes of the kit's store: every block lies on two of them.
@@ -56,14 +60,33 @@ var kitNodes = []string{"dn1", "dn2", "dn3"}
 // newKit packs samples parts into bins of perBin, and returns the dataset "/data".
 func newKit(t testing.TB, samples, perBin int, sizes func(i int) (w, h uint32), change ...func(i int, part []byte)) *kit {
 	t.Helper()
-	k := &kit{root: t.TempDir(), perBin: perBin}
+	k := &kit{root: t.TempDir(), perBin: perBin, folder: "data"}
 	top := dir.Topology{BlockSize: 4096, Replication: 2}
 	for _, n := range kitNodes {
 		top.Nodes = append(top.Nodes, dir.Node{Name: n, Rack: "/r/" + n})
 	}
 	must(t, dir.Init(k.root, top))
-	must(t, os.Mkdir(filepath.Join(k.root, "data"), 0o755))
-	r := rand.New(rand.NewPCG(1, 2))
+	k.fill(t, samples, rand.New(rand.NewPCG(1, 2)), sizes, change)
+	k.store = k.open(t)
+	return k
+}
+
+// beside packs another kit into the same store, under "/name". The loaders of k then draw from both, by their names
+// and weights.
+func (k *kit) beside(t testing.TB, name string, samples int, weight float64, change ...func(i int, part []byte)) *kit {
+	t.Helper()
+	other := &kit{root: k.root, store: k.store, perBin: 7, folder: name}
+	other.fill(t, samples, rand.New(rand.NewPCG(3, uint64(samples))), nil, change)
+	if k.sources == nil {
+		k.sources = []Source{{Name: k.folder, Dir: "/" + k.folder, Weight: 1}}
+	}
+	k.sources = append(k.sources, Source{Name: name, Store: k.store, Dir: "/" + name, Weight: weight})
+	return other
+}
+
+func (k *kit) fill(t testing.TB, samples int, r *rand.Rand, sizes func(i int) (w, h uint32), change []func(i int, part []byte)) {
+	t.Helper()
+	must(t, os.Mkdir(filepath.Join(k.root, k.folder), 0o755))
 	for i := range samples {
 		part := make([]byte, 100+r.IntN(300))
 		for j := range part {
@@ -76,8 +99,6 @@ func newKit(t testing.TB, samples, perBin int, sizes func(i int) (w, h uint32), 
 		k.parts = append(k.parts, part)
 	}
 	k.pack(t, sizes)
-	k.store = k.open(t)
-	return k
 }
 
 // pack writes the parts as they are now.
@@ -88,7 +109,7 @@ func (k *kit) pack(t testing.TB, sizes func(i int) (w, h uint32)) {
 		m.Bins = append(m.Bins, k.writeBin(t, len(m.Bins), from, min(from+k.perBin, len(k.parts)), sizes))
 	}
 	k.bins = m.Bins
-	must(t, os.WriteFile(filepath.Join(k.root, "data", binfmt.ManifestName), m.Canonical(), 0o644))
+	must(t, os.WriteFile(filepath.Join(k.root, k.folder, binfmt.ManifestName), m.Canonical(), 0o644))
 }
 
 // with makes sample i one of a kind.
@@ -145,14 +166,14 @@ func (k *kit) writeBin(t testing.TB, n, from, to int, sizes func(int) (uint32, u
 	must(t, w.Close())
 	sum := sha256.Sum256(index.Bytes())
 	b.UUID, b.Bytes, b.IndexSHA256 = hex.EncodeToString(id[:]), int64(len(body)), hex.EncodeToString(sum[:])
-	must(t, os.WriteFile(filepath.Join(k.root, "data", b.DataName()), body, 0o644))
-	must(t, os.WriteFile(filepath.Join(k.root, "data", b.IndexName()), index.Bytes(), 0o644))
+	must(t, os.WriteFile(filepath.Join(k.root, k.folder, b.DataName()), body, 0o644))
+	must(t, os.WriteFile(filepath.Join(k.root, k.folder, b.IndexName()), index.Bytes(), 0o644))
 	return b
 }
 
 // damage flips a byte of a sample in its bin, that is on every replica.
 func (k *kit) damage(t testing.TB, sample int) {
-	name := filepath.Join(k.root, "data", k.bins[sample/k.perBin].DataName())
+	name := filepath.Join(k.root, k.folder, k.bins[sample/k.perBin].DataName())
 	data, err := os.ReadFile(name)
 	must(t, err)
 	data[k.offs[sample]+20] ^= 0xff
@@ -161,10 +182,14 @@ func (k *kit) damage(t testing.TB, sample int) {
 
 // options are those of a loader over the kit, with its own fake workers.
 func (k *kit) options(t testing.TB) Options {
-	return Options{
+	o := Options{
 		Store: k.store, Dir: "/data", CacheDir: filepath.Join(k.root, "cache"), GlobalBatch: 8, Seed: 7,
 		Plans: map[string]*transform.Plan{"image": cropPlan(t)}, Workers: 2, Runner: &fakePool{},
 	}
+	if k.sources != nil {
+		o.Dir, o.Sources = "", slices.Clone(k.sources)
+	}
+	return o
 }
 
 // cropPlan gives uint8 6x5x3 whatever the input.
@@ -294,6 +319,7 @@ func fakePixels(job worker.Job, data, out []byte) {
 	h := sha256.New()
 	h.Write(digest[:])
 	h.Write(data)
+	h.Write([]byte(job.Key.Source))
 	for _, v := range []uint64{job.Key.Seed, job.Key.Epoch, job.Key.Sample} {
 		h.Write(binary.LittleEndian.AppendUint64(nil, v))
 	}

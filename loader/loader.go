@@ -37,6 +37,7 @@ type Loader struct {
 	o       Options
 	now     func() time.Duration
 	sampler *sampler.Sampler
+	given   *given       // nil unless the caller gives the steps
 	spec    sampler.Spec // of sampler, which copies it at every call
 	data    *union
 	tokens  *tokenMode // nil for datasets whose fields are delivered as they are
@@ -136,16 +137,15 @@ func open(ctx context.Context, o Options) (_ *Loader, err error) {
 
 // order makes the sampler and takes up the state to resume from.
 func (l *Loader) order() (err error) {
-	spec := sampler.Spec{
-		Version: sampler.SpecVersion, Seed: l.o.Seed, GlobalBatch: l.o.GlobalBatch, Shuffle: l.o.Shuffle, Last: l.o.Last,
-		Sources: l.data.sources(),
-	}
-	if l.tokens != nil {
-		l.tokens.specify(&spec, *l.o.Tokens)
-	}
-	l.sampler, err = sampler.New(spec)
+	spec, err := l.specOf()
 	if err != nil {
+		return err
+	}
+	if l.sampler, err = sampler.New(spec); err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if l.o.Given {
+		l.given = &given{}
 	}
 	l.spec = l.sampler.Spec()
 	if err := l.sampler.CheckWorld(l.o.World); err != nil {
@@ -154,10 +154,10 @@ func (l *Loader) order() (err error) {
 	if l.o.Resume == nil {
 		return nil
 	}
-	if err := l.o.Resume.Check(l.sampler, l.data.Identity()); err != nil {
+	if err := l.check(*l.o.Resume); err != nil {
 		return err
 	}
-	l.pos.Store(l.o.Resume.Step)
+	l.moveTo(*l.o.Resume)
 	return nil
 }
 
@@ -211,8 +211,13 @@ func (l *Loader) count(f func(*Stats)) {
 	f(&l.stats)
 }
 
-// StepsPerEpoch returns the number of batches of a whole epoch, the same for every rank.
-func (l *Loader) StepsPerEpoch() int64 { return l.sampler.StepsPerEpoch() }
+// StepsPerEpoch returns the number of batches of a whole epoch, the same for every rank; 0 where the order is given.
+func (l *Loader) StepsPerEpoch() int64 {
+	if l.given != nil {
+		return 0
+	}
+	return l.sampler.StepsPerEpoch()
+}
 
 // Dataset returns the identity of the dataset, or of the union of several (binfmt.UnionIdentity).
 func (l *Loader) Dataset() [32]byte { return l.data.Identity() }
@@ -220,34 +225,13 @@ func (l *Loader) Dataset() [32]byte { return l.data.Identity() }
 // Classes returns the names of the values of the label field, as the dataset was packed.
 func (l *Loader) Classes() []string { return slices.Clone(l.data.members[0].manifest.Classes) }
 
-// State returns where the run stands: after the last batch that Next returned.
-func (l *Loader) State() sampler.State {
-	return l.sampler.State(l.data.Identity(), l.position(), sampler.Policy{OnBad: l.o.OnBad})
-}
-
-// Load moves the run to a state of the same order and dataset, of any world size; else the error wraps
-// a *sampler.MismatchError and nothing changes. The next batch is the state's, whether or not the end
-// of an epoch was still to be reported. What the state says about bad samples is not taken over: this
-// run's own OnBad counts.
-func (l *Loader) Load(st sampler.State) error {
-	if err := l.enter(context.Background()); err != nil {
-		return fmt.Errorf("loader.Load: %w", err)
+// Sources returns the names of the sources, in the order of SampleRef.Source.
+func (l *Loader) Sources() []string {
+	var names []string
+	for _, s := range l.spec.Sources {
+		names = append(names, s.Name)
 	}
-	defer l.leave()
-	if err := st.Check(l.sampler, l.data.Identity()); err != nil {
-		return fmt.Errorf("loader.Load: %w", err)
-	}
-	l.atEnd, l.left, l.waiting = false, false, false
-	if st.Step == l.position() {
-		return nil // what was built ahead is still right
-	}
-	l.stopRun()
-	l.pos.Store(st.Step)
-	l.clock.restart(st.Step)
-	if l.agents.wanted {
-		l.agents.renew()
-	}
-	return nil
+	return names
 }
 
 // Stats returns what the run cost so far.

@@ -25,7 +25,8 @@ type slot struct {
 
 // Next returns the next batch, which belongs to the caller until Release. At the end of an epoch it
 // returns io.EOF once, and the call after that gives the first batch of the next epoch; after
-// Options.Epochs epochs it returns io.EOF always. When ctx ends first, the error matches ctx.Err()
+// Options.Epochs epochs, or when every source has reached its MaxEpochs, it returns io.EOF always. Where the
+// order is given, it returns io.EOF for as long as the next step was not given (Give). When ctx ends first, the error matches ctx.Err()
 // and what is being built goes on. After any error the position is unchanged: the next call tries the
 // same step again.
 func (l *Loader) Next(ctx context.Context) (*Batch, error) {
@@ -55,18 +56,27 @@ func (l *Loader) Begin() error {
 	return nil
 }
 
-// finished tells whether all epochs are over.
-func (l *Loader) finished() bool {
-	end := l.end()
-	return end >= 0 && l.position() >= end
+// finished tells whether there is no next step: all epochs are over, or it was not given.
+func (l *Loader) finished() bool { return !l.ordered(l.position(), l.end()) }
+
+// ordered tells whether the samples of a step are known, in a run that ends at end.
+func (l *Loader) ordered(step, end int64) bool {
+	return (end < 0 || step < end) && (l.given == nil || l.given.has(step))
 }
 
 // end is the step at which the run ends, -1 if it does not.
 func (l *Loader) end() int64 {
-	if l.o.Epochs == 0 {
+	if l.given != nil {
 		return -1
 	}
-	return l.o.Epochs * l.sampler.StepsPerEpoch()
+	end, ends := l.sampler.Steps()
+	if !ends {
+		end = -1
+	}
+	if e := l.o.Epochs * l.sampler.StepsPerEpoch(); l.o.Epochs > 0 && (!ends || e < end) {
+		end = e
+	}
+	return end
 }
 
 func (l *Loader) next(ctx context.Context) (*Batch, error) {
@@ -123,7 +133,10 @@ func (l *Loader) deliver(step int64, s *slot) (*Batch, error) {
 	now := l.now()
 	l.clock.delivered(step, now)
 	l.waiting, l.left, l.leftAt = false, true, now
-	l.atEnd = l.sampler.Epoch(step+1) != l.sampler.Epoch(step)
+	l.atEnd = l.given == nil && (step+1)%l.sampler.StepsPerEpoch() == 0
+	if l.given != nil {
+		l.given.delivered(step)
+	}
 	l.count(func(t *Stats) { t.add(b.Stats, len(b.Samples)) })
 	post(&l.ledger, b.origins)
 	l.fill()
@@ -160,7 +173,7 @@ func (l *Loader) startRun() {
 // fill starts steps until as many as allowed are being built or ready.
 func (l *Loader) fill() {
 	r := l.run
-	for r.started < l.position()+int64(l.o.Prefetch) && (r.end < 0 || r.started < r.end) {
+	for r.started < l.position()+int64(l.o.Prefetch) && l.ordered(r.started, r.end) {
 		step, s := r.started, &slot{clock: newPhaseClock(l.now), ready: make(chan struct{})}
 		r.slots[step] = s
 		r.started++

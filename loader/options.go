@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,16 +40,20 @@ type Runner interface {
 
 // A Source is a dataset that samples are drawn from.
 type Source struct {
-	// Name is the source's in the order and keys its randomness. One that is alone may have none.
+	// Name is the source's in the order and keys its order and randomness: it may change when the dataset
+	// moves, but not when the run goes on. Names differ, and one that is alone may have none.
 	Name string
-	// Store holds the dataset. The Loader does not close it.
+	// Store holds the dataset. The Loader does not close it. Default Options.Store.
 	Store store.Store
 	// Dir is the dataset's folder inside Store, and URL its address for agents.
 	Dir, URL string
+	// Weight, Upsample and MaxEpochs are those of sampler.Source.
+	Weight, Upsample float64
+	MaxEpochs        uint64
 }
 
-// Options configure a Loader. Store, Dir and GlobalBatch are required, Plans too when the dataset has
-// media fields that Fields does not leave out.
+// Options configure a Loader. Store and Dir, or Sources, and GlobalBatch, or Spec, are required, Plans too when
+// the datasets have media fields that Fields does not leave out.
 type Options struct {
 	// Store holds the dataset. The Loader does not close it.
 	Store store.Store
@@ -58,6 +63,16 @@ type Options struct {
 	URL string
 	// CacheDir is the local folder for index files of stores that are not local.
 	CacheDir string
+	// Sources are several datasets to draw from, in place of Dir and URL. The fields that are delivered must be
+	// in each of them, of one kind; and the label field only if the datasets have equal classes.
+	Sources []Source
+	// Spec is the whole order, in place of Seed, GlobalBatch, Shuffle, Last and what Sources say of weights and
+	// epochs. Its sources are the datasets, by the same names in the same order; one whose Samples is 0 has as
+	// many as its dataset.
+	Spec *sampler.Spec
+	// Given says that the samples of each step come from the caller (Loader.Give): online sampling, a curriculum.
+	// Weights, Shuffle, Last and Epochs then have no meaning.
+	Given bool
 
 	// Seed, GlobalBatch (samples a step, over all ranks), Shuffle and Last are those of sampler.Spec.
 	Seed          uint64
@@ -135,7 +150,18 @@ type Options struct {
 }
 
 // sources are the datasets to open.
-func (o Options) sources() []Source { return []Source{{Store: o.Store, Dir: o.Dir, URL: o.URL}} }
+func (o Options) sources() []Source {
+	if len(o.Sources) == 0 {
+		return []Source{{Store: o.Store, Dir: o.Dir, URL: o.URL}}
+	}
+	sources := slices.Clone(o.Sources)
+	for i := range sources {
+		if sources[i].Store == nil {
+			sources[i].Store = o.Store
+		}
+	}
+	return sources
+}
 
 // defaultPrefetch covers the usual spread of step times: one step is waited for, three are on the way.
 const defaultPrefetch = 4
@@ -144,6 +170,9 @@ const defaultPrefetch = 4
 const defaultWorkers = 8
 
 func (o Options) withDefaults() Options {
+	if o.Store == nil && len(o.Sources) > 0 {
+		o.Store = o.Sources[0].Store
+	}
 	orDefault(&o.World, 1)
 	orDefault(&o.Layout, ChannelsLast)
 	orDefault(&o.OnBad, sampler.OnBadSubstitute)
@@ -182,9 +211,7 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(o.Store == nil, "store: missing")
-	bad(!strings.HasPrefix(o.Dir, "/"), "dir: %q: must be an absolute path inside the store", o.Dir)
-	bad(o.GlobalBatch < 1, "global_batch: %d: must be at least 1", o.GlobalBatch)
+	errs = append(errs, o.validateOrder()...)
 	bad(o.World < 1, "world: %d: must be at least 1", o.World)
 	bad(o.Rank < 0 || o.Rank >= max(o.World, 1), "rank: %d: must be 0 to %d", o.Rank, o.World-1)
 	bad(o.Epochs < 0, "epochs: %d: must not be negative; 0 never ends", o.Epochs)
@@ -199,6 +226,35 @@ func (o Options) Validate() error {
 	return errors.Join(append(errs, o.validateAgents()...)...)
 }
 
+// validateOrder is about where samples come from.
+func (o Options) validateOrder() (errs []error) {
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(len(o.Sources) > 0 && o.Dir+o.URL != "", "dir, url: %q, %q: are of a single dataset, and sources are given: give one or the other", o.Dir, o.URL)
+	for i, s := range o.sources() {
+		at := ""
+		if len(o.Sources) > 0 {
+			at = fmt.Sprintf("sources[%d].", i)
+		}
+		bad(s.Store == nil, "%sstore: missing", at)
+		bad(!strings.HasPrefix(s.Dir, "/"), "%sdir: %q: must be an absolute path inside the store", at, s.Dir)
+		bad(len(o.Agents) > 0 && s.URL == "", "%surl: missing: agents open the dataset by it", at)
+	}
+	if o.Spec == nil {
+		bad(o.GlobalBatch < 1, "global_batch: %d: must be at least 1", o.GlobalBatch)
+		return errs
+	}
+	bad(o.Seed != 0 || o.GlobalBatch != 0 || o.Shuffle != "" || o.Last != "", "spec: seed, global_batch, shuffle and last are in it: give one or the other")
+	bad(o.Given, "spec: the steps are given: no specification says which samples they have")
+	for i, s := range o.Sources {
+		bad(s.Weight != 0 || s.Upsample != 0 || s.MaxEpochs != 0, "sources[%d]: weight, upsample and max_epochs are in spec: give one or the other", i)
+	}
+	return errs
+}
+
 // Limits that keep a typing error from mapping all memory, or from starting all processes that the host has room for.
 const (
 	maxPrefetch = 1024
@@ -208,9 +264,6 @@ const (
 func (o Options) validateAgents() (errs []error) {
 	if len(o.Agents) == 0 {
 		return nil
-	}
-	if o.URL == "" {
-		errs = append(errs, errors.New("url: missing: agents open the dataset by it"))
 	}
 	job, err := o.job()
 	if err != nil {

@@ -29,6 +29,9 @@ type peer struct {
 	refusal int           // schedules refused or lost in a row
 	refused fetch.Reason  // why it did not take the schedule
 	hinted  int64         // the step at which it was sent the last hint; -1 before the first
+	window  window        // what it was told of the ids of steps, if it must be
+	moreAt  time.Duration // no further ids before
+	misses  int           // hints with further ids refused or lost in a row
 	fetched bool          // it has answered a fetch since the last step was delivered
 }
 

@@ -45,7 +45,7 @@ const lifeSteps = 12
 
 func drawLife(t *rapid.T) life {
 	l := life{Layout: rapid.SampledFrom([]string{ChannelsLast, Contiguous}).Draw(t, "layout")}
-	how := rapid.SampledFrom(append([]conduct{"", lyingRaw, honest, honest}, conducts...))
+	how := rapid.SampledFrom(append([]conduct{"", lyingRaw, honest, honest, byIDs}, conducts...))
 	for i := range l.Agents {
 		l.Agents[i] = how.Draw(t, "agent")
 	}
@@ -188,16 +188,33 @@ var plainLife = life{Segments: []segment{{World: 1, Prefetch: 1, Workers: 1, Sto
 // The same seed gives the same bytes, whatever the world size, prefetch depth and number of workers,
 // wherever the job is killed and resumed, and whatever agents do: invariants 1 and 2.
 func TestSameSeedSameBytes(t *testing.T) {
-	checkLives(t, 12)
+	checkLives(t, lifeKit(t), 12)
 }
 
 func TestSameSeedSameBytesLong(t *testing.T) {
 	testdata.Soak(t)
-	checkLives(t, 1500)
+	checkLives(t, lifeKit(t), 1500)
 }
 
-func checkLives(t *testing.T, checks int) {
+// Several datasets, some of them smaller than a batch, and one of them with bad samples, give the same bytes too.
+func TestSameSeedSameBytesOfAMixture(t *testing.T) {
+	checkLives(t, mixedKit(t), 12)
+}
+
+func TestSameSeedSameBytesOfAMixtureLong(t *testing.T) {
+	testdata.Soak(t)
+	checkLives(t, mixedKit(t), 1000)
+}
+
+// mixedKit is lifeKit and two others beside it: one of many samples, and one of three.
+func mixedKit(t testing.TB) *kit {
 	k := lifeKit(t)
+	k.beside(t, "many", 40, 2.5, with(11, kindBad)).damage(t, 17)
+	k.beside(t, "few", 3, 0.5)
+	return k
+}
+
+func checkLives(t *testing.T, k *kit, checks int) {
 	want := live(t, k, plainLife, t.TempDir())
 	old := flag.Lookup("rapid.checks").Value.String()
 	must(t, flag.Set("rapid.checks", fmt.Sprint(checks)))

@@ -131,7 +131,7 @@ func (l *Loader) openTokens(ctx context.Context) (err error) {
 	if m.fields, err = chooseTokenFields(l.o.Fields, m.packed); err != nil {
 		return err
 	}
-	if err := m.countable(l.o.GlobalBatch / int64(l.o.World)); err != nil {
+	if err := m.countable(l.o.whole().GlobalBatch / int64(l.o.World)); err != nil {
 		return err
 	}
 	for i, member := range l.data.members {
@@ -140,7 +140,7 @@ func (l *Loader) openTokens(ctx context.Context) (err error) {
 			return err
 		}
 		m.sources = append(m.sources, s)
-		if err := s.plan(o.order(l.o.Seed, l.data.Members()[i].Name, l.shuffled())); err != nil {
+		if err := s.plan(o.order(l.o.whole().Seed, l.data.Members()[i].Name, l.o.whole().Shuffle != sampler.ShuffleNone)); err != nil {
 			return fmt.Errorf("%s: %w: %w", member.dir, ErrOptions, err)
 		}
 	}
@@ -275,12 +275,7 @@ func (s *tokenSource) close() error {
 	return errors.Join(errs...)
 }
 
-// specify has the order be one of samples of tokens.
-func (m *tokenMode) specify(spec *sampler.Spec, o TokenOptions) {
-	spec.Tokens = &sampler.TokenSpec{Packing: o.Packing, SequenceLength: o.SequenceLength}
-	for i := range spec.Sources {
-		spec.Sources[i].Samples = uint64(m.sources[i].order.Samples())
-	}
+// spec has the order be one of samples of tokens.
+func (o TokenOptions) spec() *sampler.TokenSpec {
+	return &sampler.TokenSpec{Packing: o.Packing, SequenceLength: o.SequenceLength}
 }
-
-func (l *Loader) shuffled() bool { return l.o.Shuffle != sampler.ShuffleNone }

@@ -49,7 +49,7 @@ type tokenBuild struct {
 func (l *Loader) buildTokens(ctx context.Context, step int64, clock *phaseClock) (*Batch, error) {
 	start := l.now()
 	b := &tokenBuild{l: l, m: l.tokens, step: step, clock: clock}
-	b.refs = l.sampler.Rank(step, l.o.Rank, l.o.World, nil)
+	b.refs = l.share(step)
 	batch, err := b.make(ctx)
 	if err != nil {
 		if b.out != nil {
@@ -324,7 +324,7 @@ func (b *tokenBuild) bad(r tokenRun, first, n int64, kind, reason string) error 
 
 // finish hashes what is recorded and hands the batch over.
 func (b *tokenBuild) finish() *Batch {
-	batch := &Batch{Step: b.step, Epoch: b.l.sampler.Epoch(b.step), Fields: b.fields, Samples: b.refs}
+	batch := &Batch{Step: b.step, Epoch: b.l.epoch(b.step), Fields: b.fields, Samples: b.refs}
 	batch.Stats.Step, batch.Stats.Epoch, batch.Stats.ByReason = batch.Step, batch.Epoch, map[string]int{}
 	batch.Stats.Local = len(b.refs)
 	if b.l.records != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -14,6 +15,7 @@ import (
 type union struct {
 	*binfmt.Union
 	members []*dataset
+	hinted  []hints.Member // the members as agents are told of them
 }
 
 // openUnion opens the datasets of sources.
@@ -31,11 +33,15 @@ func openUnion(ctx context.Context, sources []Source, cacheDir string) (_ *union
 			return nil, err
 		}
 		u.members = append(u.members, d)
+		u.hinted = append(u.hinted, hints.Member{Name: s.Name, DatasetURL: s.URL, Dataset: d.manifest.Identity()})
 		members = append(members, binfmt.Member{Name: s.Name, Data: d.index})
 	}
 	u.Union = binfmt.NewUnion(members)
 	return u, nil
 }
+
+// samples is how many samples a member has.
+func (u *union) samples(member int) uint64 { return uint64(u.members[member].manifest.Samples()) }
 
 // number is the union's number of the sample that an order names.
 func (u *union) number(ref sampler.SampleRef) uint64 { return u.Number(int(ref.Source), ref.Sample) }
@@ -82,13 +88,4 @@ func (u *union) close() error {
 		errs = append(errs, d.close())
 	}
 	return errors.Join(errs...)
-}
-
-// sources are the members as the order knows them.
-func (u *union) sources() []sampler.Source {
-	var sources []sampler.Source
-	for _, m := range u.Members() {
-		sources = append(sources, sampler.Source{Name: m.Name, Samples: uint64(m.Data.Manifest().Samples())})
-	}
-	return sources
 }

@@ -1,0 +1,99 @@
+package loader
+
+import (
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/sampler"
+)
+
+const (
+	// windowSteps is how many steps beyond those being built here an agent is told of: twice the window that it
+	// prepares by default, so that a message serves about that window's length.
+	windowSteps = 32
+	// windowSamples bounds the ids of a message, at about 2 MB.
+	windowSamples = 1 << 17
+)
+
+// window is what an agent was told, or is to be told, of the ids of steps.
+type window struct {
+	wanted     bool // the agent needs them, though the order has a specification
+	number     uint64
+	first, end int64 // of the steps; end 0: nothing
+}
+
+// take notes what the agent has accepted.
+func (w *window) take(told window) {
+	if told.end > 0 {
+		told.wanted = w.wanted
+		*w = told
+	}
+}
+
+// possible tells whether a schedule can be made of it: with all that it needs.
+func (w window) possible() bool { return !w.wanted || w.end > 0 }
+
+// more is what an agent must be told of ids at a position: in a schedule all from there on, else what follows what it
+// knows, once half of that is used up. The agents' mutex is held.
+func (h *herald) more(p *peer, step int64) window {
+	if !p.window.wanted && h.l.given == nil {
+		return window{}
+	}
+	number, known := h.l.known(step)
+	ahead := int64(h.l.o.Prefetch + windowSteps)
+	if batch := h.l.sampler.GlobalBatch(step); batch > windowSamples {
+		return window{wanted: true} // never mind
+	} else if most := windowSamples / batch; ahead > most {
+		ahead = most
+	}
+	w := window{wanted: true, number: number, first: step, end: min(known, step+ahead)}
+	if p.told == h.l.agents.roster.generation && p.window.number == number {
+		if w.first = max(step, p.window.end); p.window.end-step > ahead/2 {
+			w.end = 0
+		}
+	}
+	if w.first >= w.end {
+		w.end = 0
+	}
+	return w
+}
+
+// withWindows puts the ids into the hints that carry some. Agents that are told the same share them.
+func (h *herald) withWindows(due []dueHint) []dueHint {
+	made := map[window]*hints.Window{}
+	ready := due[:0]
+	for _, d := range due {
+		if d.ids.end > 0 {
+			w := made[d.ids]
+			if w == nil {
+				w = h.l.windowOf(d.ids)
+				made[d.ids] = w
+			}
+			if w == nil {
+				continue // void already: the next round has others
+			}
+			if d.generation > 0 {
+				d.hint.Schedule.Spec, d.hint.Schedule.Window = nil, w
+			} else {
+				d.hint = h.hint(hints.Hint{Window: w})
+			}
+		}
+		ready = append(ready, d)
+	}
+	return ready
+}
+
+// windowOf lists the ids of steps, nil if they are not known any more.
+func (l *Loader) windowOf(w window) *hints.Window {
+	out := &hints.Window{Epoch: w.number, FirstStep: w.first}
+	var refs []sampler.SampleRef
+	for step := w.first; step < w.end; step++ {
+		if refs = l.refs(step, w.number, refs[:0]); refs == nil {
+			return nil
+		}
+		samples := make([]hints.WindowSample, len(refs))
+		for i, ref := range refs {
+			samples[i] = hints.WindowSample{Source: uint32(ref.Source), Epoch: ref.Epoch, Sample: ref.Sample}
+		}
+		out.Steps = append(out.Steps, samples)
+	}
+	return out
+}
