@@ -82,7 +82,7 @@ func TestBadSampleCarriesItsAttributes(t *testing.T) {
 }
 
 func TestPanicBecomesAnError(t *testing.T) {
-	handle := loaders.add(newSession(func(context.Context) (*loader.Loader, *address.Place, error) { return new(loader.Loader), nil, nil }))
+	handle := loaders.add(newSession(func(context.Context) (*loader.Loader, places, error) { return new(loader.Loader), nil, nil }))
 	if open, err := Wait(handle, 10_000); !open || err != nil {
 		t.Fatal(open, err)
 	}
@@ -93,14 +93,14 @@ func TestPanicBecomesAnError(t *testing.T) {
 }
 
 func TestPanicWhileOpeningBecomesAnError(t *testing.T) {
-	handle := loaders.add(newSession(func(context.Context) (*loader.Loader, *address.Place, error) { panic("planted") }))
+	handle := loaders.add(newSession(func(context.Context) (*loader.Loader, places, error) { panic("planted") }))
 	if _, err := Wait(handle, 10_000); err == nil || !strings.HasPrefix(err.Error(), "EINTERNAL: pybind.Open: panic: planted") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestCloseEndsAnOpening(t *testing.T) {
-	handle := loaders.add(newSession(func(ctx context.Context) (*loader.Loader, *address.Place, error) {
+	handle := loaders.add(newSession(func(ctx context.Context) (*loader.Loader, places, error) {
 		<-ctx.Done()
 		return nil, nil, ctx.Err()
 	}))

@@ -16,13 +16,13 @@ import (
 
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/loader"
-	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
 )
 
 // options are the keyword arguments of the Python DataLoader; docs are there.
 type options struct {
+	orderOptions
 	URL           string                     `json:"url"`
 	Seed          uint64                     `json:"seed"`
 	GlobalBatch   int64                      `json:"global_batch"`
@@ -78,7 +78,7 @@ func Open(optionsJSON string) (handle int64, err error) {
 	if err != nil {
 		return 0, encode(err)
 	}
-	s := newSession(func(ctx context.Context) (*loader.Loader, *address.Place, error) { return o.open(ctx, plans) })
+	s := newSession(func(ctx context.Context) (*loader.Loader, places, error) { return o.open(ctx, plans) })
 	return loaders.add(s), nil
 }
 
@@ -112,21 +112,21 @@ func parse(optionsJSON string) (options, error) {
 	return o, nil
 }
 
-// open opens the store and the loader; cancelling ctx ends it early. The place is to be closed after the loader.
-func (o options) open(ctx context.Context, plans map[string]*transform.Plan) (*loader.Loader, *address.Place, error) {
-	place, err := address.Open(ctx, o.URL, address.Options{Getenv: o.getenv, Node: o.Node, Rank: o.Rank})
+// open opens the stores and the loader; cancelling ctx ends it early. The stores are to be closed after the loader.
+func (o options) open(ctx context.Context, plans map[string]*transform.Plan) (*loader.Loader, places, error) {
+	open, names, err := o.openPlaces(ctx)
 	if err != nil {
-		return nil, nil, &storeError{err}
+		return nil, nil, err
 	}
-	l, err := o.openIn(ctx, place, plans)
+	l, err := o.openIn(ctx, open, names, plans)
 	if err != nil {
-		return nil, nil, errors.Join(err, place.Close())
+		return nil, nil, errors.Join(err, open.Close())
 	}
-	return l, place, nil
+	return l, open, nil
 }
 
-// openIn opens the loader of a dataset in an open store.
-func (o options) openIn(ctx context.Context, place *address.Place, plans map[string]*transform.Plan) (*loader.Loader, error) {
+// openIn opens the loader of datasets in open stores.
+func (o options) openIn(ctx context.Context, open places, names []string, plans map[string]*transform.Plan) (*loader.Loader, error) {
 	log, err := newLog(o.LogLevel)
 	if err != nil {
 		return nil, err
@@ -148,28 +148,21 @@ func (o options) openIn(ctx context.Context, place *address.Place, plans map[str
 		}
 	}
 	lo := loader.Options{
-		Store: place.Store, Dir: place.Name, URL: o.address(place), CacheDir: o.CacheDir,
-		Seed: o.Seed, GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last,
-		Rank: o.Rank, World: o.World, Epochs: o.Epochs,
+		CacheDir: o.CacheDir,
+		Rank:     o.Rank, World: o.World, Epochs: o.Epochs,
 		Plans: plans, Fields: o.Fields, Layout: o.Layout, OnBad: o.OnBad,
 		Prefetch: o.Prefetch, Workers: o.Workers, WorkerPath: program,
 		Agents: o.Agents, Registry: o.Registry, Token: o.Token, TLS: secured, Job: o.Job, Run: o.Run,
 		FetchDeadline: deadline, Tokens: o.Tokens.loader(),
 		RecordPath: o.RecordPath, StatsPath: o.StatsPath, Log: log,
 	}
+	if err := o.order(&lo, open, names); err != nil {
+		return nil, err
+	}
 	if err := lo.Validate(); err != nil {
 		return nil, &optionError{err}
 	}
 	return loader.Open(ctx, lo)
-}
-
-// address is where agents find the dataset. What this process calls the default cluster is named: theirs may be
-// another one.
-func (o options) address(place *address.Place) string {
-	if place.Remote {
-		return place.URL(place.Name)
-	}
-	return o.URL
 }
 
 // seconds refuses what time.Duration cannot hold.

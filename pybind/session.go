@@ -12,7 +12,6 @@ import (
 
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/sampler"
-	"github.com/stepahead-io/stepahead/store/address"
 )
 
 // A session is one loader, being opened or open, and the batches that Python holds of it.
@@ -23,20 +22,22 @@ type session struct {
 
 	mu      sync.Mutex
 	loader  *loader.Loader // nil before it is open and after Close
-	place   *address.Place // the loader's store
+	places  places         // the loader's stores
 	last    int64
 	batches map[int64]*loader.Batch
+	sources int // how many the loader has
 }
 
 // newSession starts to open a loader. The goroutine ends when it is open, has failed, or Close
 // cancels it.
-func newSession(open func(context.Context) (*loader.Loader, *address.Place, error)) *session {
+func newSession(open func(context.Context) (*loader.Loader, places, error)) *session {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &session{cancel: cancel, opened: make(chan struct{}), batches: map[int64]*loader.Batch{}}
 	go func() {
 		defer close(s.opened)
 		defer caught("Open", &s.failed)
-		s.loader, s.place, s.failed = open(ctx)
+		s.loader, s.places, s.failed = open(ctx)
+		s.sources = len(s.places)
 	}()
 	return s
 }
@@ -91,6 +92,7 @@ type descriptor struct {
 // details are what Python parses only when it is asked for them.
 type details struct {
 	Samples []uint64         `json:"samples"`
+	Sources []int32          `json:"sources,omitempty"` // their sources, where there are several
 	Stats   loader.StepStats `json:"stats"`
 }
 
@@ -136,6 +138,9 @@ func (s *session) describe(b *loader.Batch) (string, error) {
 	more := details{Stats: b.Stats, Samples: make([]uint64, len(b.Samples))}
 	for i, ref := range b.Samples {
 		more.Samples[i] = ref.Sample
+		if s.sources > 1 {
+			more.Sources = append(more.Sources, ref.Source)
+		}
 	}
 	for i := range b.Fields {
 		f := &b.Fields[i]
@@ -180,11 +185,11 @@ func Release(handle, batch int64) (err error) {
 }
 
 // Info returns what does not change while a loader is open, as JSON: steps_per_epoch, dataset (its
-// identity in hex) and classes.
+// identity in hex), classes and the names of the sources.
 func Info(handle int64) (string, error) {
 	return ask("Info", handle, func(l *loader.Loader) (any, error) {
 		id := l.Dataset()
-		return map[string]any{"steps_per_epoch": l.StepsPerEpoch(), "dataset": hex.EncodeToString(id[:]), "classes": l.Classes()}, nil
+		return map[string]any{"steps_per_epoch": l.StepsPerEpoch(), "dataset": hex.EncodeToString(id[:]), "classes": l.Classes(), "sources": l.Sources()}, nil
 	})
 }
 
@@ -252,7 +257,7 @@ func Close(handle int64) (err error) {
 	if l == nil {
 		return nil
 	}
-	return encode(errors.Join(l.Close(), s.place.Close()))
+	return encode(errors.Join(l.Close(), s.places.Close()))
 }
 
 func ask(op string, handle int64, question func(*loader.Loader) (any, error)) (out string, err error) {

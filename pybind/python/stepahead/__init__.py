@@ -26,6 +26,7 @@ from stepahead._errors import (
     WorkerError,
 )
 from stepahead._loader import Batch, DataLoader
+from stepahead._sources import Source
 from stepahead._tokens import Tokens
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "InternalError",
     "OptionError",
     "PlanError",
+    "Source",
     "StepaheadError",
     "StoreError",
     "Tokens",

@@ -40,6 +40,19 @@ def seconds(name: str, value: Any) -> float | None:
     return number
 
 
+def number(name: str, value: Any) -> float | None:
+    """A number that is finite, or None."""
+    if value is None:
+        return None
+    try:
+        converted = float(value) if not isinstance(value, str | bytes) else math.nan
+    except (TypeError, ValueError):
+        converted = math.nan
+    if not math.isfinite(converted):
+        raise OptionError(f"{name}={value!r}: must be a number")
+    return converted
+
+
 def text(name: str, value: Any) -> str | None:
     """A str, or None."""
     if value is None or isinstance(value, str):

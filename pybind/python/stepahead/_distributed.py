@@ -33,6 +33,19 @@ def rank_and_world(rank: int | None, world_size: int | None) -> tuple[int, int]:
     return (group.get_rank(), group.get_world_size()) if group else (0, 1)
 
 
+def disagrees(key: str, mine: str) -> bool:
+    """Whether another rank said something else under the key before. Without torch.distributed nobody is asked.
+
+    Whoever comes first decides for all: no collective, so ranks may come at any time and with any backend.
+    """
+    group = _group()
+    if group is None or group.get_world_size() < 2:
+        return False
+    store = group.distributed_c10d._get_default_store()
+    said: bytes = store.compare_set(f"stepahead/{key}", "", mine)
+    return said.decode() != mine
+
+
 def job_and_run(job: str | None, run: str | None, world: int, agents: bool) -> tuple[str, str]:
     """The job's id and that of this start of it, equal on all ranks.
 

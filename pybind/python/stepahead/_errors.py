@@ -44,6 +44,8 @@ class BadSampleError(StepaheadError):
     The attributes say which sample (the last one tried) and why; each is None where it is not known.
     """
 
+    source: str | None
+    """The name of its source, where there are several."""
     sample: int | None
     """Its number in the dataset."""
     key: str | None
@@ -63,6 +65,7 @@ class BadSampleError(StepaheadError):
         text, _, facts = message.partition("\n")
         super().__init__(text)
         known = json.loads(facts) if facts else {}
+        self.source = known.get("source")
         self.sample = known.get("sample")
         self.key = known.get("key") or None
         self.field = known.get("field")

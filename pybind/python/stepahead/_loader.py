@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import threading
@@ -11,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from stepahead import _arguments, _binding, _tokens
+from stepahead import _arguments, _binding, _sources, _tokens
 from stepahead._arrays import Lease, views
-from stepahead._distributed import job_and_run, rank_and_world
+from stepahead._distributed import disagrees, job_and_run, rank_and_world
 from stepahead._errors import ClosedError, DatasetError, OptionError
 from stepahead.transforms import Compose
 
@@ -45,6 +46,7 @@ class Batch(dict[str, Any]):
     step: int
     """Counted through all epochs from 0."""
     epoch: int
+    _names: list[str]  # of the sources
     _details: str  # JSON, parsed when it is asked for: a batch is handed over in microseconds
 
     @functools.cached_property
@@ -54,9 +56,15 @@ class Batch(dict[str, Any]):
 
     @property
     def samples(self) -> list[int]:
-        """The ids of the samples, in order; a bad sample's place holds its substitute."""
+        """The ids of the samples in their sources, in order; a bad sample's place holds its substitute."""
         samples: list[int] = self._parsed["samples"]
         return samples
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the sources of the samples, in order; of a single dataset the empty name."""
+        drawn: list[int] = self._parsed.get("sources") or [0] * len(self.samples)
+        return [self._names[i] for i in drawn]
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -69,8 +77,8 @@ class DataLoader:
     """Yields a rank's batches in an order that depends on the seed and the dataset only.
 
     Args:
-        dataset: the dataset's folder, or its URL (`dir:///data/photos`, `hdfs://nameservice/data/photos`). HDFS
-            is configured by the environment, as for Hadoop's own programs: HADOOP_CONF_DIR, HADOOP_USER_NAME,
+        dataset: the dataset's folder, or its URL (`dir:///data/photos`, `hdfs://nameservice/data/photos`); or several
+            datasets: a dict of names and `Source`s, or a list of `Source`s. HDFS is configured by the environment, as for Hadoop's own programs: HADOOP_CONF_DIR, HADOOP_USER_NAME,
             HADOOP_TOKEN_FILE_LOCATION, and a ticket cache or keytab.
         global_batch: samples a step over all ranks. It fixes the order, so keep it when the number of
             ranks changes. Excludes `batch_size`.
@@ -78,9 +86,23 @@ class DataLoader:
         transform: a plan (`transforms.Compose`, or plan JSON as dict or str) for the one media field,
             or a dict of field -> plan.
         seed: decides order and everything random. 0 to 2**64 - 1.
-        shuffle: "full" (or True) or "none" (or False).
+        shuffle: "full" (or True), "none" (or False), or "block": chunks in random order, and samples shuffled within a
+            window of chunks, so that what is read together lies together.
+        chunk, window: for "block", how many neighbouring samples stay together and how many such chunks are mixed.
+            Default 1,024 and 32.
         last: "drop" leaves out the samples after the last whole global batch of an epoch; "pad"
-            fills that batch from the epoch's start.
+            fills that batch from the epoch's start; "carry" fills it from the next epoch, so that nothing is lost or
+            repeated. Default: "drop", and "carry" with several sources, where it is the only choice.
+        temperature: flattens the shares of several sources: in proportion to weight ** (1 / temperature).
+        epoch_steps: the steps of an epoch of several sources, or of `last="carry"`. Default: as many as one pass over
+            all samples takes.
+        changes: what differs from a step on, a list of dicts: `{"step": 5000, "weights": {"faces": 0}}` or
+            `{"tokens": ..., "global_batch": ...}`. The run is another from there on, the same before: such a state
+            loads.
+        sample_tokens: tokens of a sample, for changes at a number of tokens.
+        spec: the whole order as a dict, or its JSON (docs/sampler.md), in place of seed, batch, shuffle, last and what
+            sources say of weights and epochs. How many samples a source has may be left out.
+        order: None, or "given": the ids of each step come from `give`, not from a seed.
         epochs: after how many epochs iteration ends for good; None: never by itself.
         rank, world_size: this data-parallel rank and how many there are. Default: torch.distributed's
             if it is initialised, else 0 of 1.
@@ -133,14 +155,22 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: str | os.PathLike[str],
+        dataset: _sources.Datasets,
         *,
         global_batch: int | None = None,
         batch_size: int | None = None,
         transform: Compose | Mapping[str, Any] | str | None = None,
-        seed: int = 0,
-        shuffle: str | bool = "full",
-        last: str = "drop",
+        seed: int | None = None,
+        shuffle: str | bool | None = None,
+        chunk: int | None = None,
+        window: int | None = None,
+        last: str | None = None,
+        temperature: float | None = None,
+        epoch_steps: int | None = None,
+        changes: Sequence[Mapping[str, Any]] | None = None,
+        sample_tokens: int | None = None,
+        spec: Mapping[str, Any] | str | None = None,
+        order: str | None = None,
         epochs: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -174,8 +204,15 @@ class DataLoader:
         batch_size = _arguments.whole("batch_size", batch_size, 1)
         global_batch = _arguments.whole("global_batch", global_batch, 1)
         job, run, token = (_arguments.text(n, v) for n, v in (("job", job), ("run", run), ("token", token)))
-        if (global_batch is None) == (batch_size is None):
-            raise OptionError("give global_batch (samples a step over all ranks) or batch_size (on each rank)")
+        whole = _sources.spec(spec)
+        if (whole is None) == (global_batch is None and batch_size is None) or None not in (global_batch, batch_size):
+            raise OptionError(
+                "give global_batch (samples a step over all ranks) or batch_size (on each rank); with spec= neither"
+            )
+        if batch_size is not None:
+            global_batch = batch_size * world_size
+        if order not in (None, "given"):
+            raise OptionError(f'order={order!r}: must be None or "given"')
         if isinstance(shuffle, bool):
             shuffle = "full" if shuffle else "none"
         agent_list = (
@@ -187,13 +224,22 @@ class DataLoader:
         if token and named is None:
             job = None  # the token's, whatever the scheduler calls it
         self._run = run
+        self._given = 0  # calls of give
         self._views = views(output)
         options: dict[str, Any] = {
-            "url": _absolute(_dataset(dataset)),
-            "global_batch": global_batch if global_batch is not None else (batch_size or 0) * world_size,
+            **_sources.options(dataset),
+            "spec": whole,
+            "given": order == "given",
+            "global_batch": global_batch,
             "seed": _arguments.whole("seed", seed, 0),
             "shuffle": _arguments.text("shuffle", shuffle),
+            "chunk": _arguments.whole("chunk", chunk, 1),
+            "window": _arguments.whole("window", window, 1),
             "last": _arguments.text("last", last),
+            "temperature": _arguments.number("temperature", temperature),
+            "epoch_steps": _arguments.whole("epoch_steps", epoch_steps, 1),
+            "changes": _sources.changes(changes),
+            "sample_tokens": _arguments.whole("sample_tokens", sample_tokens, 1),
             "epochs": _arguments.whole("epochs", epochs),
             "rank": rank,
             "world_size": world_size,
@@ -237,8 +283,11 @@ class DataLoader:
             raise
 
     def __len__(self) -> int:
-        """The steps of a whole epoch."""
-        return int(self._info["steps_per_epoch"])
+        """The steps of a whole epoch. A loader whose steps are given has no length."""
+        steps = int(self._info["steps_per_epoch"])
+        if not steps:
+            raise TypeError("the steps of this loader are given one by one: it has no length")
+        return steps
 
     @property
     def classes(self) -> list[str]:
@@ -273,8 +322,51 @@ class DataLoader:
             batch[field["name"]] = field.get("strings", []) if text else self._views.view(field, lease)
         batch.step = descriptor["step"]
         batch.epoch = descriptor["epoch"]
+        batch._names = self._info["sources"]
         batch._details = details
         return batch
+
+    def give(
+        self,
+        steps: Sequence[Sequence[Any]],
+        *,
+        first: int | None = None,
+        number: int | None = None,
+        epoch: int | None = None,
+    ) -> None:
+        """Tell the samples of the next steps, of a loader with `order="given"`.
+
+        Args:
+            steps: a list of ids for each step, a whole global batch in order of position: rank r of W gets the r-th of W
+                equal parts. An id is the number of a sample; with several sources, a pair of a source's name (or index)
+                and a number. All ranks must be given the same; they compare it where torch.distributed runs.
+            first: the step that the first list is for. Default: the step after those given before.
+            number: of this list, at least that of the one before. A larger one takes back every step that was given and not
+                delivered, here and from agents: `steps` then begin at the next step to deliver. Default: unchanged, 0 at
+                first.
+            epoch: with seed, source and id, the key of all that is random in these samples. Default: of each step, its number.
+
+        Raises:
+            OptionError: an id that there is not, a list of another length than the global batch, a step that does not
+                follow; or another rank was given other samples. Nothing has changed then.
+
+        Example:
+            >>> loader = DataLoader("photos", batch_size=2, transform=plan, order="given")  # doctest: +SKIP
+            >>> loader.give([[5, 1], [7, 7]])  # doctest: +SKIP
+            >>> [batch.samples for batch in loader]  # doctest: +SKIP
+            [[5, 1], [7, 7]]
+        """
+        lists = {
+            "steps": _sources.steps(steps, self._info["sources"], _arguments.whole("epoch", epoch, 0)),
+            "first": _arguments.whole("first", first, 0),
+            "number": _arguments.whole("number", number, 0),
+        }
+        text = _arguments.dumps({k: v for k, v in lists.items() if v is not None})
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        self._given += 1
+        if disagrees(f"given/{self._run}/{self._given}", digest):
+            raise OptionError("give: this rank was given other samples than another one: all must be given the same")
+        _binding.call("Give", self._open_handle(), text)
 
     def state_dict(self, **_: Any) -> dict[str, Any]:
         """Where the run stands after the last batch that was yielded: under 1 KB, equal on every rank.
@@ -344,18 +436,6 @@ def _close_all() -> None:
 
 # Before non-daemon threads are joined: plain atexit would be too late for a thread that waits in Next.
 threading._register_atexit(_close_all)  # type: ignore[attr-defined]
-
-
-def _dataset(dataset: Any) -> str:
-    name = _arguments.path("dataset", dataset)
-    if not name or "\0" in name:
-        raise OptionError(f"dataset={dataset!r}: must be a folder or a URL")
-    return name
-
-
-def _absolute(dataset: str) -> str:
-    """Agents open the dataset too, from a folder of their own: a relative path becomes absolute."""
-    return dataset if "://" in dataset or dataset.startswith("hdfs:") else os.path.abspath(dataset)
 
 
 def _bundled_worker() -> str | None:
