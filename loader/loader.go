@@ -245,10 +245,7 @@ func (l *Loader) Stats() Stats {
 	s.Mappings, s.MappedBytes = l.slabs.usage()
 	s.Ledger = l.ledger.Snapshot()
 	s.Waiting = l.waits.Load()
-	if c, ok := l.o.Store.(store.ReadCounter); ok {
-		reads := c.ReadStats()
-		s.Reads = &reads
-	}
+	s.Reads = l.data.reads()
 	return s
 }
 

@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/hints"
@@ -88,4 +89,23 @@ func (u *union) close() error {
 		errs = append(errs, d.close())
 	}
 	return errors.Join(errs...)
+}
+
+// reads is what reading cost, over all stores that count it; nil if none does.
+func (u *union) reads() *store.ReadStats {
+	var sum *store.ReadStats
+	var seen []store.Store
+	for _, d := range u.members {
+		c, ok := d.store.(store.ReadCounter)
+		if !ok || slices.Contains(seen, d.store) {
+			continue
+		}
+		seen = append(seen, d.store)
+		reads := c.ReadStats()
+		if sum != nil {
+			reads = sum.Plus(reads)
+		}
+		sum = &reads
+	}
+	return sum
 }

@@ -38,12 +38,10 @@ func (h *herald) more(p *peer, step int64) window {
 		return window{}
 	}
 	number, known := h.l.known(step)
-	ahead := int64(h.l.o.Prefetch + windowSteps)
-	if batch := h.l.sampler.GlobalBatch(step); batch > windowSamples {
-		return window{wanted: true} // never mind
-	} else if most := windowSamples / batch; ahead > most {
-		ahead = most
+	if step >= known { // the run is over, or its next step was not given
+		return window{wanted: true}
 	}
+	ahead := min(int64(h.l.o.Prefetch+windowSteps), windowSamples/h.l.sampler.GlobalBatch(step))
 	w := window{wanted: true, number: number, first: step, end: min(known, step+ahead)}
 	if p.told == h.l.agents.roster.generation && p.window.number == number {
 		if w.first = max(step, p.window.end); p.window.end-step > ahead/2 {

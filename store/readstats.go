@@ -26,6 +26,37 @@ type ReadStats struct {
 	CallRetries map[string]int64 `json:"call_retries,omitempty"`
 }
 
+// Plus returns the sum of what two stores counted. It shares nothing with them.
+func (s ReadStats) Plus(o ReadStats) ReadStats {
+	s.Asked += o.Asked
+	s.Wire += o.Wire
+	s.Connections += o.Connections
+	s.Reused += o.Reused
+	s.HedgesWon += o.HedgesWon
+	s.HedgesLost += o.HedgesLost
+	s.HedgeBytes += o.HedgeBytes
+	s.SameNode += o.SameNode
+	s.SameRack += o.SameRack
+	s.Remote += o.Remote
+	s.Retries = sumOf(s.Retries, o.Retries)
+	s.Calls = sumOf(s.Calls, o.Calls)
+	s.CallRetries = sumOf(s.CallRetries, o.CallRetries)
+	return s
+}
+
+func sumOf(a, b map[string]int64) map[string]int64 {
+	if len(a)+len(b) == 0 {
+		return nil
+	}
+	sum := make(map[string]int64, len(a)+len(b))
+	for _, m := range []map[string]int64{a, b} {
+		for k, n := range m {
+			sum[k] += n
+		}
+	}
+	return sum
+}
+
 // ReadCounter is implemented by stores that count what reads cost.
 type ReadCounter interface {
 	// ReadStats returns the counts now. The caller owns the maps. It is safe for concurrent use.
