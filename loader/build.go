@@ -71,7 +71,11 @@ type build struct {
 func (l *Loader) buildStep(ctx context.Context, step int64, clock *phaseClock) (*Batch, error) {
 	start := l.now()
 	b := &build{l: l, step: step, clock: clock, specs: make([]transform.TensorSpec, len(l.media))}
-	b.planned = l.share(step)
+	planned, err := b.deal(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("step %d: %w", step, err)
+	}
+	b.planned = planned
 	b.refs = append(b.refs, b.planned...)
 	b.attempts = make([]int, len(b.refs))
 	b.anchors = make([]binfmt.Part, len(b.refs))
@@ -84,6 +88,12 @@ func (l *Loader) buildStep(ctx context.Context, step int64, clock *phaseClock) (
 	}
 	batch.Stats.Build = (l.now() - start).Seconds()
 	return batch, nil
+}
+
+// deal asks for this rank's part of the step.
+func (b *build) deal(ctx context.Context) ([]sampler.SampleRef, error) {
+	defer b.clock.enter(waitNetwork)() // of balanced ranks, the first look into an index may fetch it
+	return b.l.share(ctx, b.step)
 }
 
 func (b *build) make(ctx context.Context) (*Batch, error) {

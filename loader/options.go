@@ -78,6 +78,11 @@ type Options struct {
 	Seed          uint64
 	GlobalBatch   int64
 	Shuffle, Last string
+	// Balance has each global batch dealt to the ranks by the predicted cost of decoding its samples, instead of in
+	// equal parts in order: sampler.EvenCount gives all the same number of samples and costs as even as that allows,
+	// sampler.EvenCost even costs and numbers that may differ. What a sample becomes does not depend on it. Every
+	// rank then needs the indexes of the whole batch.
+	Balance string
 	// Rank of World data-parallel ranks; World must divide GlobalBatch. The zero value is rank 0 of 1.
 	Rank, World int
 	// Epochs is the number of epochs after which there is no more data. 0: never ends by itself.
@@ -243,6 +248,8 @@ func (o Options) validateOrder() (errs []error) {
 		bad(!strings.HasPrefix(s.Dir, "/"), "%sdir: %q: must be an absolute path inside the store", at, s.Dir)
 		bad(len(o.Agents) > 0 && s.URL == "", "%surl: missing: agents open the dataset by it", at)
 	}
+	bad(o.Balance != "" && o.Balance != sampler.EvenCount && o.Balance != sampler.EvenCost, "balance: %q: must be %q or %q", o.Balance, sampler.EvenCount, sampler.EvenCost)
+	bad(o.Balance != "" && o.Tokens != nil, "balance: %q: samples of tokens cost the same: leave it out", o.Balance)
 	if o.Spec == nil {
 		bad(o.GlobalBatch < 1, "global_batch: %d: must be at least 1", o.GlobalBatch)
 		return errs

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -93,11 +94,14 @@ func (l *Loader) refs(step int64, number uint64, dst []sampler.SampleRef) []samp
 }
 
 // share is the part of a step's global batch that this rank gets.
-func (l *Loader) share(step int64) []sampler.SampleRef {
-	if l.given != nil {
-		return l.given.share(step, l.o.Rank, l.o.World)
+func (l *Loader) share(ctx context.Context, step int64) ([]sampler.SampleRef, error) {
+	switch {
+	case l.o.Balance != "":
+		return l.balanced(ctx, step)
+	case l.given != nil:
+		return l.given.share(step, l.o.Rank, l.o.World), nil
 	}
-	return l.sampler.Rank(step, l.o.Rank, l.o.World, nil)
+	return l.sampler.Rank(step, l.o.Rank, l.o.World, nil), nil
 }
 
 // epoch is the epoch of a step.

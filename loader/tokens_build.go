@@ -49,7 +49,11 @@ type tokenBuild struct {
 func (l *Loader) buildTokens(ctx context.Context, step int64, clock *phaseClock) (*Batch, error) {
 	start := l.now()
 	b := &tokenBuild{l: l, m: l.tokens, step: step, clock: clock}
-	b.refs = l.share(step)
+	refs, err := l.share(ctx, step)
+	if err != nil {
+		return nil, fmt.Errorf("step %d: %w", step, err)
+	}
+	b.refs = refs
 	batch, err := b.make(ctx)
 	if err != nil {
 		if b.out != nil {

@@ -25,6 +25,7 @@ type orderOptions struct {
 	Sources      []source        `json:"sources"`
 	Spec         json.RawMessage `json:"spec"`
 	Given        bool            `json:"given"`
+	Balance      string          `json:"balance"`
 	Chunk        uint64          `json:"chunk"`
 	Window       uint64          `json:"window"`
 	Temperature  float64         `json:"temperature"`
@@ -112,7 +113,7 @@ func (o options) address(place *address.Place, name, url string) string {
 
 // order fills in where samples come from.
 func (o options) order(lo *loader.Options, open places, names []string) error {
-	lo.Given = o.Given
+	lo.Given, lo.Balance = o.Given, o.Balance
 	for i, url := range o.urls() {
 		at := o.address(open[i], names[i], url)
 		if len(o.Sources) == 0 {

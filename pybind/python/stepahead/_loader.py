@@ -102,6 +102,9 @@ class DataLoader:
         sample_tokens: tokens of a sample, for changes at a number of tokens.
         spec: the whole order as a dict, or its JSON (docs/sampler.md), in place of seed, batch, shuffle, last and what
             sources say of weights and epochs. How many samples a source has may be left out.
+        balance: None: rank r of W gets the r-th of W equal parts of a global batch. "count": as many samples, dealt so that
+            what they cost to decode, by their index, is even; "cost": even costs, and numbers of samples that differ.
+            The samples of a step, and what they become, are the same.
         order: None, or "given": the ids of each step come from `give`, not from a seed.
         epochs: after how many epochs iteration ends for good; None: never by itself.
         rank, world_size: this data-parallel rank and how many there are. Default: torch.distributed's
@@ -170,6 +173,7 @@ class DataLoader:
         changes: Sequence[Mapping[str, Any]] | None = None,
         sample_tokens: int | None = None,
         spec: Mapping[str, Any] | str | None = None,
+        balance: str | None = None,
         order: str | None = None,
         epochs: int | None = None,
         rank: int | None = None,
@@ -230,6 +234,7 @@ class DataLoader:
             **_sources.options(dataset),
             "spec": whole,
             "given": order == "given",
+            "balance": _arguments.text("balance", balance),
             "global_batch": global_batch,
             "seed": _arguments.whole("seed", seed, 0),
             "shuffle": _arguments.text("shuffle", shuffle),

@@ -98,6 +98,21 @@ def test_spec_and_arguments_say_the_same(dataset: pathlib.Path, more: pathlib.Pa
         assert whole.state_dict() == single.state_dict()
 
 
+def test_balanced_ranks(dataset: pathlib.Path) -> None:
+    def ranks(**options: Any) -> list[list[int]]:
+        drawn = []
+        for rank in range(2):
+            with open_loader(dataset, rank=rank, world_size=2, **options) as loader:
+                drawn.append(next(iter(loader)).samples)
+        return drawn
+
+    plain, balanced = ranks(), ranks(balance="count")
+    assert sorted(plain[0] + plain[1]) == sorted(balanced[0] + balanced[1])
+    assert plain != balanced and len(balanced[0]) == 4
+    with pytest.raises(stepahead.OptionError, match="balance"):
+        open_loader(dataset, balance="even")
+
+
 def test_given_steps(dataset: pathlib.Path) -> None:
     steps = [[3, 1, 4, 1, 5, 9, 2, 6], np.arange(8), list(range(20, 28))]
     with open_loader(dataset, order="given", seed=...) as loader:
