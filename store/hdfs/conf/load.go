@@ -12,7 +12,8 @@ import (
 
 // Load reads core-site.xml and hdfs-site.xml from the folder that HADOOP_CONF_DIR names, else from
 // HADOOP_HOME/etc/hadoop. Where neither is set, or no file is there, the configuration is empty. It is an
-// error when HADOOP_CONF_DIR names no folder.
+// error when HADOOP_CONF_DIR names no folder. xi:include of local files is honoured, relative to the file that
+// includes.
 func Load(getenv func(string) string) (*Config, error) {
 	dir := getenv("HADOOP_CONF_DIR")
 	if dir != "" {
@@ -27,12 +28,11 @@ func Load(getenv func(string) string) (*Config, error) {
 	if dir == "" {
 		return Parse(getenv)
 	}
-	return LoadDir(dir, getenv)
+	return loadDir(dir, getenv)
 }
 
-// LoadDir reads core-site.xml and hdfs-site.xml of one folder; a missing file is an empty one. xi:include
-// of local files is honoured, relative to the file that includes.
-func LoadDir(dir string, getenv func(string) string) (*Config, error) {
+// loadDir reads the files of one folder; a missing file is an empty one.
+func loadDir(dir string, getenv func(string) string) (*Config, error) {
 	var files []Source
 	for _, name := range []string{"core-site.xml", "hdfs-site.xml"} {
 		f, err := readSource(filepath.Join(dir, name))
@@ -40,7 +40,7 @@ func LoadDir(dir string, getenv func(string) string) (*Config, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("conf.LoadDir: %w", err)
+			return nil, fmt.Errorf("conf.Load: %w", err)
 		}
 		files = append(files, f)
 	}
