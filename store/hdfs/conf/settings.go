@@ -27,7 +27,6 @@ var settings = []setting{
 	{"dfs.client.failover.sleep.base.millis", aTime, isTime},
 	{"dfs.client.failover.sleep.max.millis", aTime, isTime},
 	{"dfs.client.retry.max.attempts", aNumber, isInt},
-	{"dfs.encrypt.data.transfer", aBool, isBool},
 	{"ipc.client.connect.timeout", aTime, isTime},
 	{"ipc.client.connection.maxidletime", aTime, isTime},
 	{"ipc.client.fallback-to-simple-auth-allowed", aBool, isBool},
