@@ -72,9 +72,10 @@ func (e *Explicit) Announce(a Announcement) error {
 	if a.Generation > e.generation {
 		known = known[:a.Step-e.next]
 	}
+	known = slices.Clip(known) // what is appended never lands in what was replaced
 	for i, b := range a.Batches {
 		if at := a.Step + int64(i) - e.next; at >= int64(len(known)) {
-			known = append(slices.Clip(known), slices.Clone(b))
+			known = append(known, slices.Clone(b))
 		}
 	}
 	e.generation, e.batches = a.Generation, known

@@ -54,7 +54,7 @@ place in the spec, its epoch, and the sample.`,
 	flags.Uint64Var(&f.spec.Seed, "seed", 0, "seed of the order")
 	flags.Int64Var(&f.spec.GlobalBatch, "batch", 0, "samples that all ranks together take in a step")
 	flags.StringVar(&f.spec.Shuffle, "shuffle", sampler.ShuffleFull, "full, block or none")
-	flags.StringVar(&f.spec.Last, "last", sampler.LastDrop, "an epoch's incomplete last batch: drop, or pad from the epoch's start")
+	flags.StringVar(&f.spec.Last, "last", sampler.LastDrop, "an epoch's incomplete last batch: drop, pad from the epoch's start, or carry on with the next epoch")
 	flags.StringVar(&f.specFile, "spec", "", "file with the spec, instead of all of the above; - is standard input")
 	flags.IntVar(&f.world, "world", 1, "number of data-parallel ranks")
 	flags.IntVar(&f.rank, "rank", 0, "print the part of this rank only")
