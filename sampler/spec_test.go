@@ -166,8 +166,8 @@ func TestWeightsAreRefusedOrDefined(t *testing.T) {
 
 func TestCanonicalFormOfMixtures(t *testing.T) {
 	got := mustParse(t, `{"spec":2,"seed":7,"global_batch":8,"temperature":1,"last":"carry","shuffle":"block","sources":[{"name":"b","samples":9,"weight":1e-7,`+
-		`"max_epochs":2},{"name":"a","samples":9,"weight":-0.0}],"changes":[{"step":5,"weights":{"b":1e17,"a":0.25}}]}`).Spec().Canonical()
-	want := `{"changes":[{"step":5,"weights":{"a":0.25,"b":100000000000000000}}],"chunk":1024,"global_batch":8,"last":"carry","seed":7,"shuffle":"block",` +
+		`"max_epochs":2},{"name":"a","samples":9,"weight":-0.0}],"changes":[{"step":1,"weights":{"b":1e17,"a":0.25}}]}`).Spec().Canonical()
+	want := `{"changes":[{"step":1,"weights":{"a":0.25,"b":100000000000000000}}],"chunk":1024,"global_batch":8,"last":"carry","seed":7,"shuffle":"block",` +
 		`"sources":[{"max_epochs":2,"name":"b","samples":9,"weight":1e-7},{"name":"a","samples":9,"weight":0}],"spec":2,"window":32}`
 	if string(got) != want {
 		t.Errorf("canonical %s\nwant      %s", got, want)
