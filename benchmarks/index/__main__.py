@@ -1,4 +1,4 @@
-"""What `stepahead index` reads of WebDataset shards, and how long it takes beside reading the files once.
+"""What `stepahead index` reads of WebDataset shards, how long it takes beside reading the files once, and opening a Megatron .idx.
 
     python -m benchmarks.index [--json]
 
@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -86,6 +87,22 @@ def case(label: str, size: int, samples: int, bar: float) -> list[dict[str, Any]
     ]
 
 
+def tokens() -> list[dict[str, Any]]:
+    """Opening, and checking, an .idx of 10 million documents: Go benchmarks of the package that reads it."""
+    command = ["go", "test", "-run", "^$", "-bench", "Tokens$", "-benchtime", "10x", "-count", str(ROUNDS), "./binfmt"]
+    text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    rows = []
+    for kind, bar in (("Open", 50.0), ("Check", None)):
+        ms = [
+            float(v) / 1e6 for v in re.findall(rf"^Benchmark{kind}Tokens\S*\s+\d+\s+([\d.]+) ns/op", text, re.MULTILINE)
+        ]
+        low, median, high = statistics.quantiles(ms, n=4, method="inclusive")
+        name = f"Megatron .idx of 10^7 documents, {kind.lower()}"
+        met = bar is None or median <= bar
+        rows.append(row(name, f"<= {bar:g} ms" if bar else "none", median, (low, high), "ms", "", met))
+    return rows
+
+
 def row(name: str, bar: str, median: float, spread: tuple[float, float] | None, unit: str, peer: str, met: bool) -> Any:
     return {"row": name, "bar": bar, "median": median, "spread": spread, "unit": unit, "peer": peer, "met": met}
 
@@ -94,7 +111,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     args = parser.parse_args()
-    rows = [r for c in CASES for r in case(*c)]
+    rows = [r for c in CASES for r in case(*c)] + tokens()
     if args.json:
         print(json.dumps({"rows": rows}))
     else:
