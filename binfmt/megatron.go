@@ -12,14 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The layout of an .idx file (megatron-core, indexed_dataset.py): magic, u64 version, u8 type, u64 sequences, u64
-// entries of the document array; then, unaligned, the arrays.
-const (
-	idxMagic   = "MMIDIDX\x00\x00"
-	idxVersion = 1
-	idxHead    = 34
-)
-
 // Names of the fields of a dataset that was indexed from Megatron files.
 const (
 	TokensField = "tokens"
@@ -31,18 +23,15 @@ const (
 //
 // Opening it reads a few pages only, whatever the number of sequences; Check reads all.
 type TokenIndex struct {
-	name      string
-	place     int   // of the bin in its manifest
-	bytes     int64 // of the .bin
-	dtype     string
-	size      int64 // of one token
-	sequences int64
-	documents int64
-	data      []byte
-	lengths   []byte // int32 a sequence, in elements
-	pointers  []byte // int64 a sequence, in bytes
-	index     []byte // int64, documents+1
-	modes     []byte // int8 a sequence; empty if the file has none
+	name  string
+	place int   // of the bin in its manifest
+	bytes int64 // of the .bin
+	idxHead
+	data     []byte
+	lengths  []byte // each array's memory goes on to the end of the file
+	pointers []byte
+	index    []byte
+	modes    []byte
 
 	err atomic.Pointer[error]
 }
@@ -62,66 +51,13 @@ func OpenTokenIndex(path string, binBytes int64) (*TokenIndex, error) {
 	return x, nil
 }
 
-func (x *TokenIndex) load() error {
-	if err := x.head(); err != nil {
+func (x *TokenIndex) load() (err error) {
+	if x.idxHead, err = parseIdxHead(x.data[:min(len(x.data), idxHeadSize)], int64(len(x.data))); err != nil {
 		return err
 	}
-	if err := x.arrays(); err != nil {
-		return err
-	}
+	x.lengths, x.pointers = x.data[x.lengthsAt():], x.data[x.pointersAt():]
+	x.index, x.modes = x.data[x.indexAt():], x.data[x.modesAt():]
 	return x.ends()
-}
-
-func (x *TokenIndex) head() error {
-	d := x.data
-	if len(d) < idxHead {
-		return fmt.Errorf("%d bytes, the head alone has %d: cut, or not an .idx file of Megatron: %w", len(d), idxHead, ErrIndex)
-	}
-	if string(d[:9]) != idxMagic {
-		return fmt.Errorf("it starts with %q, want %q: not an .idx file of Megatron (or one of its legacy format TNTIDX, which Megatron-LM's tools convert): %w", d[:9], idxMagic, ErrIndex)
-	}
-	if v := binary.LittleEndian.Uint64(d[9:]); v != idxVersion {
-		return fmt.Errorf("version %d at offset 9, this program reads %d: %w", v, idxVersion, ErrVersion)
-	}
-	if x.dtype = dtypeOf(d[17]); x.dtype == "" {
-		return fmt.Errorf("type code %d at offset 17, want 1 to 8: %w", d[17], ErrIndex)
-	}
-	x.size = TokenSize(x.dtype)
-	return nil
-}
-
-// dtypeOf returns the NumPy name of the type that a code stands for, "" if it stands for none.
-func dtypeOf(code byte) string {
-	types := [...]string{"", "uint8", "int8", "int16", "int32", "int64", "float64", "float32", "uint16"}
-	if int(code) >= len(types) {
-		return ""
-	}
-	return types[code]
-}
-
-// arrays finds the arrays by the two counts and the size of the file, which alone tells whether there are modes.
-func (x *TokenIndex) arrays() error {
-	body := uint64(len(x.data) - idxHead)
-	sequences, entries := binary.LittleEndian.Uint64(x.data[18:]), binary.LittleEndian.Uint64(x.data[26:])
-	if sequences > body/12 || entries > body/8 {
-		return fmt.Errorf("it counts %d sequences and %d entries of the document array, which need more than its %d bytes: cut, or damaged at offset 18: %w", sequences, entries, len(x.data), ErrIndex)
-	}
-	if entries == 0 {
-		return fmt.Errorf("its document array is empty, it has at least the entry 0: %w", ErrIndex)
-	}
-	plain := 12*sequences + 8*entries
-	if body != plain && body != plain+sequences {
-		return fmt.Errorf("%d bytes; %d sequences and %d entries of the document array need %d, or with modes %d: cut, still being written, or with something behind: %w",
-			len(x.data), sequences, entries, idxHead+plain, idxHead+plain+sequences, ErrIndex)
-	}
-	rest := x.data[idxHead:]
-	take := func(n uint64) (b []byte) {
-		b, rest = rest[:n:n], rest[n:]
-		return b
-	}
-	x.sequences, x.documents = int64(sequences), int64(entries)-1
-	x.lengths, x.pointers, x.index, x.modes = take(4*sequences), take(8*sequences), take(8*entries), rest
-	return nil
 }
 
 // ends checks the first and last entries of the arrays, and with them the size of the .bin.
@@ -137,16 +73,13 @@ func (x *TokenIndex) ends() error {
 		}
 		end = last.Off + last.Len
 	}
-	if end != x.bytes {
-		return fmt.Errorf("its sequences end at byte %d of the .bin, which has %d: one of the two files is cut, or they do not belong together: %w", end, x.bytes, ErrMismatch)
+	if err := checkEnd(end, x.bytes); err != nil {
+		return err
 	}
-	if first := le64(x.index); first != 0 {
+	if first := x.boundary(0); first != 0 {
 		return fmt.Errorf("document 0 starts with sequence %d, want 0: %w", first, ErrIndex)
 	}
-	if last := x.boundary(x.documents); last != x.sequences {
-		return fmt.Errorf("the document array ends with %d, there are %d sequences: %w", last, x.sequences, ErrIndex)
-	}
-	return nil
+	return checkLast(x.boundary(x.documents), x.sequences)
 }
 
 // openTokensOf maps the .idx of the bin at place in the manifest and holds it against the manifest.
@@ -157,20 +90,11 @@ func openTokensOf(path string, m *Manifest, place int) (*TokenIndex, error) {
 		return nil, err
 	}
 	x.place = place
-	if want := m.Fields; !slices.Equal(x.Fields(), want) || x.sequences != b.Samples {
+	if want := m.Fields; !slices.Equal(x.fields(), want) || x.sequences != b.Samples {
 		return nil, errors.Join(fmt.Errorf("binfmt.OpenBin %s: %d samples with the fields %v, the manifest says %d with %v: it was written again since: index it again: %w",
-			path, x.sequences, x.Fields(), b.Samples, want, ErrMismatch), x.Close())
+			path, x.sequences, x.fields(), b.Samples, want, ErrMismatch), x.Close())
 	}
 	return x, nil
-}
-
-// Fields returns the fields of a dataset made of the file.
-func (x *TokenIndex) Fields() []Field {
-	fields := []Field{{Name: TokensField, Kind: Tokens, Dtype: x.dtype}}
-	if x.HasModes() {
-		fields = append(fields, Field{Name: ModeField, Kind: Int64})
-	}
-	return fields
 }
 
 // Close unmaps the file. A second call does nothing.
@@ -202,7 +126,7 @@ func (x *TokenIndex) Documents() int64 { return x.documents }
 func (x *TokenIndex) Tokens() int64 { return x.bytes / x.size }
 
 // HasModes tells whether every sequence has a mode.
-func (x *TokenIndex) HasModes() bool { return len(x.modes) > 0 }
+func (x *TokenIndex) HasModes() bool { return x.modal }
 
 // Length returns the number of tokens of sequence i, 0 to Sequences()-1. It is never negative: where the file turns
 // out to be damaged or cut while in use, it is 0 and Err tells so from then on.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -439,7 +440,7 @@ func TestTokensFlips(t *testing.T) {
 			bad[i] ^= flip
 			tryTokens(t, bad, goodBytes)
 			x, err := tokensInMemory(bad, goodBytes)
-			if i < idxHead && err == nil && TokenSize(x.Dtype()) != 2 {
+			if i < idxHeadSize && err == nil && TokenSize(x.Dtype()) != 2 {
 				t.Errorf("byte %d of the head, ^%#x: accepted", i, flip)
 			}
 		}
@@ -474,6 +475,35 @@ func TestTokensCutWhileMapped(t *testing.T) {
 	}
 	if got := x.Length(n - 1); got != 0 || !errors.Is(x.Err(), ErrIndex) {
 		t.Errorf("length %d and %v, want 0 and ErrIndex", got, x.Err())
+	}
+}
+
+// TestTokensInPieces: a file is checked as it is read, by the megabyte, and a wrong entry is found wherever it is.
+func TestTokensInPieces(t *testing.T) {
+	const n = 1<<18 + 3 // a piece of lengths, and a little
+	f := idxFile{idxMagic, 1, 8, n, n + 1, make([]int32, n), make([]int64, n), make([]int64, n+1), nil}
+	for i := range n {
+		f.lengths[i], f.pointers[i], f.documents[i+1] = 1, int64(2*i), int64(i+1)
+	}
+	data := f.bytes()
+	fields, samples, err := CheckTokens(t.Context(), bytes.NewReader(data), int64(len(data)), 2*n)
+	if err != nil || samples != n || !slices.Equal(fields, []Field{{TokensField, Tokens, "uint16"}}) {
+		t.Fatalf("%d samples with %v, %v", samples, fields, err)
+	}
+	for _, i := range []int64{1<<17 - 1, 1 << 17, 1<<18 - 1, 1 << 18, n - 1} {
+		bad := slices.Clone(data)
+		bad[idxHeadSize+4*n+8*i] ^= 1
+		if _, _, err := CheckTokens(t.Context(), bytes.NewReader(bad), int64(len(bad)), 2*n); !errors.Is(err, ErrIndex) || !strings.Contains(err.Error(), fmt.Sprintf("sequence %d lies", i)) {
+			t.Errorf("pointer %d: %v", i, err)
+		}
+		bad = slices.Clone(data)
+		bad[idxHeadSize+12*n+8*i+7] ^= 0x80
+		if _, _, err := CheckTokens(t.Context(), bytes.NewReader(bad), int64(len(bad)), 2*n); !errors.Is(err, ErrIndex) {
+			t.Errorf("document %d: %v", i, err)
+		}
+	}
+	if _, _, err := CheckTokens(t.Context(), bytes.NewReader(data[:100]), int64(len(data)), 2*n); err == nil {
+		t.Error("a file that is shorter than it says: accepted")
 	}
 }
 

@@ -19,7 +19,11 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
 	"github.com/stepahead-io/stepahead/binfmt/foreign/energon"
+	"github.com/stepahead-io/stepahead/binfmt/foreign/folder"
+	"github.com/stepahead-io/stepahead/binfmt/foreign/mds"
+	"github.com/stepahead-io/stepahead/binfmt/foreign/megatron"
 	"github.com/stepahead-io/stepahead/binfmt/foreign/tar"
+	"github.com/stepahead-io/stepahead/binfmt/foreign/tfrecord"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/store"
@@ -35,6 +39,7 @@ type indexFlags struct {
 	split          string
 	fields         []string
 	classes        string
+	group          bool
 	options        foreign.Options
 	json           bool
 }
@@ -51,6 +56,7 @@ folder, a file, or a list of files with braces and globs, as a path or a URL.
 The dataset appears at the end, in one step. After an error or a kill the same command goes on where it stopped;
 until then everything is in DATASET/.stepahead-index. A container that is changed later is refused when it is read.`,
 		Example: `  stepahead index 'shards/train-{0000..0099}.tar' -o datasets/train
+  stepahead index corpus/train_text_document -o datasets/tokens
   stepahead index hdfs://ns/laion/*.tar -o hdfs://ns/laion/index --field image=jpg,png --field caption=txt`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,6 +72,7 @@ until then everything is in DATASET/.stepahead-index. A container that is change
 	flags.StringArrayVar(&f.fields, "field", nil, "a field of the dataset, as name or name=theirs,theirs; may be repeated (default: all fields)")
 	flags.StringSliceVar(&f.options.Media, "media", nil, "fields that stay media fields although their values are small")
 	flags.StringVar(&f.classes, "classes", "", "file with the names of the classes, one a line, for the field label")
+	flags.BoolVar(&f.group, "group", false, "of a folder of files, one sample of those with the same name up to the first dot (a.jpg and a.txt)")
 	flags.BoolVar(&f.options.SkipIncomplete, "skip-incomplete", false, "leave out samples that lack a field")
 	flags.BoolVar(&f.options.Force, "force", false, "replace another dataset at the destination")
 	flags.IntVar(&f.options.Workers, "workers", 0, "shards read at the same time (default: the number of processors, at least 4; 16 on another machine)")
@@ -79,20 +86,30 @@ type container struct {
 	make func(f *indexFlags, p foreign.Policy) foreign.Container
 }
 
-// containers are asked in this order whether a source is theirs.
+// containers are asked in this order whether a source is theirs. Megatron's come first, because a pair may be named by what its
+// two names begin with, which is no file; folders of files come last, because any folder may be one.
 func containers() []container {
 	return []container{
+		{binfmt.Megatron, func(*indexFlags, foreign.Policy) foreign.Container { return megatron.New() }},
 		{"energon", func(f *indexFlags, p foreign.Policy) foreign.Container {
 			return energon.New(energon.Options{Policy: p, Split: f.split})
 		}},
-		{"tar", func(_ *indexFlags, p foreign.Policy) foreign.Container { return tar.New(p) }},
+		{binfmt.Tar, func(_ *indexFlags, p foreign.Policy) foreign.Container { return tar.New(p) }},
+		{binfmt.MDS, func(_ *indexFlags, p foreign.Policy) foreign.Container { return mds.New(p) }},
+		{binfmt.TFRecord, func(_ *indexFlags, p foreign.Policy) foreign.Container { return tfrecord.New(p) }},
+		{"", func(*indexFlags, foreign.Policy) foreign.Container { return foreign.Refusals() }}, // has no name to be chosen by
+		{binfmt.Folder, func(f *indexFlags, p foreign.Policy) foreign.Container {
+			return folder.New(folder.Options{Policy: p, Group: f.group})
+		}},
 	}
 }
 
 func containerNames() []string {
 	var names []string
 	for _, c := range containers() {
-		names = append(names, c.name)
+		if c.name != "" {
+			names = append(names, c.name)
+		}
 	}
 	return names
 }
@@ -131,8 +148,11 @@ func (f *indexFlags) renames() ([]foreign.Rename, error) {
 		if slices.Contains(r.From, "") || slices.ContainsFunc(all, func(o foreign.Rename) bool { return o.Field == r.Field }) {
 			return nil, fmt.Errorf("--field %s: want name or name=theirs,theirs, and every name once", text)
 		}
-		for i, theirs := range r.From {
-			r.From[i] = foreign.FieldName(strings.ToLower(theirs)) // as containers call them: seg.png is seg_png
+		for i, theirs := range r.From { // as containers call them: seg.png is seg_png, and case counts where it does in the container
+			r.From[i] = foreign.FieldName(theirs)
+			if lower := foreign.FieldName(strings.ToLower(theirs)); lower != r.From[i] {
+				r.From = append(r.From, lower)
+			}
 		}
 		all = append(all, r)
 	}

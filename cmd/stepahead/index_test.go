@@ -99,7 +99,7 @@ func TestIndexCodes(t *testing.T) {
 	}{
 		{[]string{filepath.Join(base, "a.tar")}, exit.Misused, "-o DATASET is missing"},
 		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--policy", "kind"}, exit.Misused, "strict or as-peer"},
-		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--format", "zip"}, exit.Misused, "one of energon, "},
+		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--format", "zip"}, exit.Misused, "one of megatron, energon, "},
 		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--field", "a.b=jpg"}, exit.Misused, "dot"},
 		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--field", "json"}, exit.Found, "no sample has the field json"},
 		{[]string{filepath.Join(base, "b.tar"), "-o", set}, exit.Found, "gzip"},

@@ -87,7 +87,7 @@ func (r *reader) check(m member) error {
 
 // value reads the few bytes of a field that is a scalar.
 func (r *reader) value(m member, ext, field string) error {
-	kind := tar.ScalarKind(ext)
+	kind := foreign.ScalarKind(ext)
 	if kind == "" || m.size > binfmt.MaxText {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (r *reader) value(m member, ext, field string) error {
 	if _, err := r.f.ReadAt(data, m.off); err != nil {
 		return err
 	}
-	if v, ok := tar.Scalar(kind, data); ok {
+	if v, ok := foreign.Scalar(kind, data); ok {
 		if r.row.Scalars == nil {
 			r.row.Scalars = make(map[string]binfmt.Value)
 		}

@@ -2,9 +2,6 @@ package tar
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
@@ -76,25 +73,4 @@ func (g *grouper) add(p foreign.Part, v binfmt.Value, hasValue bool) {
 		g.row.Scalars = make(map[string]binfmt.Value)
 	}
 	g.row.Scalars[p.Field] = v
-}
-
-// ScalarKind is the kind of values that WebDataset's decoders make of a field, by the last part of its name: "" if
-// it is no scalar.
-func ScalarKind(ext string) binfmt.Kind {
-	switch ext[strings.LastIndexByte(ext, '.')+1:] {
-	case "cls", "cls2", "class", "count", "index", "inx", "id":
-		return binfmt.Int64
-	case "txt", "text", "transcript", "json", "jsn":
-		return binfmt.UTF8
-	}
-	return ""
-}
-
-// Scalar reads a value. What is none is left to be a media field.
-func Scalar(kind binfmt.Kind, data []byte) (binfmt.Value, bool) {
-	if kind == binfmt.Int64 {
-		n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
-		return binfmt.Value{Kind: kind, Int: n}, err == nil
-	}
-	return binfmt.Value{Kind: kind, Str: string(data)}, len(data) <= binfmt.MaxText && utf8.Valid(data)
 }

@@ -25,14 +25,8 @@ func New(policy foreign.Policy) *Container { return &Container{policy} }
 // Name implements foreign.Container.
 func (*Container) Name() string { return binfmt.Tar }
 
-// Defaults are the fields that are renamed unless the user says otherwise: what training code expects them to be
-// called in a packed dataset.
-func (*Container) Defaults() []foreign.Rename {
-	return []foreign.Rename{
-		{Field: "image", From: []string{"jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "ppm", "pgm"}},
-		{Field: binfmt.LabelField, From: []string{"cls"}},
-	}
-}
+// Defaults implements foreign.Renamer.
+func (*Container) Defaults() []foreign.Rename { return foreign.NamedFiles() }
 
 // Shards implements foreign.Container. Of a folder it takes the files whose names end in .tar, sorted by bytes; of
 // files that are named, those that end so, or all if the user chose this container.
@@ -103,12 +97,6 @@ func compressed(name string) error {
 	return nil
 }
 
-// signatures are the first bytes of compressed files.
-var signatures = []struct{ magic, what string }{
-	{"\x1f\x8b", "gzip"}, {"BZh", "bzip2"}, {"\xfd7zXZ\x00", "xz"}, {"\x28\xb5\x2f\xfd", "Zstandard"}, {"\x04\x22\x4d\x18", "LZ4"},
-	{"\x1f\x9d", "compress"}, {"PK\x03\x04", "zip"},
-}
-
 // Rows implements foreign.Container.
 func (c *Container) Rows(ctx context.Context, _ foreign.Source, _ foreign.Shard, f foreign.File, to foreign.Sink) error {
 	s := &shard{w: walker{Window: foreign.NewWindow(f), f: f, policy: c.policy, warn: to.Warn}, g: newGrouper(c.policy, to)}
@@ -151,10 +139,8 @@ func (s *shard) head() error {
 	if err != nil {
 		return err
 	}
-	for _, g := range signatures {
-		if bytes.HasPrefix(b, []byte(g.magic)) {
-			return fmt.Errorf("the file is compressed (%s): %s: %w", g.what, advice, foreign.ErrContainer)
-		}
+	if how := foreign.Compression(b); how != "" {
+		return fmt.Errorf("the file is compressed (%s): %s: %w", how, advice, foreign.ErrContainer)
 	}
 	return nil
 }
@@ -202,7 +188,7 @@ func (s *shard) take(m member) error {
 
 // value reads the value of a member that is a scalar.
 func (s *shard) value(m member, ext string) (binfmt.Value, bool, error) {
-	kind := ScalarKind(ext)
+	kind := foreign.ScalarKind(ext)
 	if kind == "" || m.size > binfmt.MaxText {
 		return binfmt.Value{}, false, nil
 	}
@@ -210,7 +196,7 @@ func (s *shard) value(m member, ext string) (binfmt.Value, bool, error) {
 	if err != nil {
 		return binfmt.Value{}, false, err
 	}
-	v, ok := Scalar(kind, data)
+	v, ok := foreign.Scalar(kind, data)
 	return v, ok, nil
 }
 

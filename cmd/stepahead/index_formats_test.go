@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/internal/testdata"
+)
+
+// copyTo copies a file or folder.
+func copyTo(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(from)
+	if err == nil && info.IsDir() {
+		err = os.CopyFS(to, os.DirFS(from))
+	} else if err == nil {
+		var data []byte
+		if data, err = os.ReadFile(from); err == nil {
+			err = os.WriteFile(to, data, 0o644)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIndexFormats indexes, shows and verifies a dataset of each container, which is found out by content. The same command
+// again finds it there.
+func TestIndexFormats(t *testing.T) {
+	root := t.TempDir()
+	tokens := testdata.Path(t, "tokens/megatron")
+	copyTo(t, filepath.Join(tokens, "test_text_document.bin"), filepath.Join(root, "tokens/x_text.bin"))
+	copyTo(t, filepath.Join(tokens, "test_text_document.idx"), filepath.Join(root, "tokens/x_text.idx"))
+	copyTo(t, testdata.Path(t, "shards/mds/joining-color"), filepath.Join(root, "color"))
+	copyTo(t, testdata.Path(t, "shards/mds/naive_MDSdataset"), filepath.Join(root, "parts"))
+	copyTo(t, testdata.Path(t, "shards/grain/morris_sequence_first_5.tfrecord"), filepath.Join(root, "m.tfrecord"))
+	copyTo(t, gifs(t, 6), filepath.Join(root, "gifs"))
+	copyTo(t, testdata.Path(t, "tokens/megatron/split_data.json"), filepath.Join(root, "pairs/a.json"))
+	copyTo(t, testdata.Path(t, "tokens/megatron/data_args.txt"), filepath.Join(root, "pairs/a.txt"))
+	for _, c := range []struct {
+		source, container string
+		samples           int64
+		bins              int
+		shows             []string
+	}{
+		{"tokens/x_text.bin", "megatron", 1000, 1, []string{"tokens"}},
+		{"tokens/x_text", "megatron", 1000, 1, []string{"tokens"}},
+		{"tokens", "megatron", 1000, 1, []string{"tokens"}},
+		{"color --field label=_id --field Color=color", "mds", 100, 1, []string{"Color", "label"}},
+		{"color/index.json", "mds", 100, 1, []string{"_id", "color"}},
+		{"parts/index.json", "mds", 5, 2, []string{"dept", "id"}},
+		{"m.tfrecord", "tfrecord", 5, 1, []string{"record"}},
+		{"gifs", "folder", 6, 1, []string{"image", "label", "image/gif"}},
+		{"pairs --group --media json", "folder", 1, 1, []string{"json", "txt"}},
+	} {
+		t.Run(c.source, func(t *testing.T) {
+			words := strings.Fields(c.source)
+			set := filepath.Join(root, "sets", strings.ReplaceAll(words[0], "/", "_"))
+			args := append([]string{"index", filepath.Join(root, words[0]), "-o", set, "--json"}, words[1:]...)
+			code, out, errOut := command(t, args...)
+			var got struct {
+				Container string
+				Samples   int64
+				Bins      int
+				Already   bool
+			}
+			if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || got.Container != c.container || got.Samples != c.samples || got.Bins != c.bins || got.Already {
+				t.Fatalf("%d, %v, %s%s", code, err, out, errOut)
+			}
+			if code, out, errOut := command(t, args...); code != 0 || !strings.Contains(out, `"already":true`) {
+				t.Errorf("again: %d, %s%s", code, out, errOut)
+			}
+			code, out, errOut = command(t, "inspect", set)
+			for _, want := range c.shows {
+				if code != 0 || !strings.Contains(out, want) {
+					t.Errorf("inspect: %d, no %q in %s%s", code, want, out, errOut)
+				}
+			}
+			if code, out, errOut := command(t, "verify", set); code != 0 {
+				t.Errorf("verify: %d, %s%s", code, out, errOut)
+			}
+		})
+	}
+}
+
+// TestIndexRefusesFormats: what cannot be read in place is recognised by content, and the message says what to do.
+func TestIndexRefusesFormats(t *testing.T) {
+	root := t.TempDir()
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write([]byte("anything")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"a/part-0.parquet": "PAR1...PAR1", "a/part-1.parquet": "PAR1...PAR1", "a/_SUCCESS": "", "arrow.bin": "ARROW1\x00\x00",
+		"lit/index.json": `{"chunks": [], "config": {}}`, "lit/chunk-0-0.bin": "\x01\x00\x00\x00", "x.gz": zipped.String(), "x.tfrecord": zipped.String(),
+		"y.bin": "abc", "x.beton": "\x02\x00\x02\x00", "x.zst": "\x28\xb5\x2f\xfd0000", "text": "nothing", "a.mds": "\x00",
+		"alone/x.idx": "MMIDIDX\x00\x00", "bad/x.idx": "MMIDIDX\x01\x00", "bad/x.bin": "", "zip/index.json": `{"version":1,"shards":[]}`,
+	} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyTo(t, testdata.Path(t, "shards/grain/digits.array_record-00000-of-00002"), filepath.Join(root, "digits"))
+	copyTo(t, "../../binfmt/foreign/mds/testdata/zipped", filepath.Join(root, "mds"))
+	for source, want := range map[string]string{
+		"a": "Parquet", "a/part-0.parquet": "Parquet", "arrow.bin": "an Arrow file", "lit": "LitData", "lit/chunk-0-0.bin": "LitData", "x.gz": "compressed (gzip)",
+		"x.tfrecord": "compressed (gzip): a byte in it has no place", "y.bin": "without an .idx", "x.beton": "FFCV", "x.zst": "compressed (Zstandard)",
+		"digits": "ArrayRecord", "mds": "is compressed (zstd:3)", "a.mds": "give the folder", "alone": "copy the .idx beside the .bin", "bad": "the head alone has 34",
+		"zip": "version is 1", "text": "nothing that can be indexed",
+	} {
+		set := filepath.Join(root, "sets", "x")
+		code, out, errOut := command(t, "index", filepath.Join(root, source), "-o", set)
+		if code != 1 || !strings.Contains(errOut, want) || !strings.Contains(errOut, filepath.Base(source)) {
+			t.Errorf("%s: %d, %s%s; want 1 and %q", source, code, out, errOut, want)
+		}
+		if _, err := os.Stat(filepath.Join(set, "dataset.json")); err == nil {
+			t.Errorf("%s: there is a dataset", source)
+		}
+	}
+}
