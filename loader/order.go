@@ -10,6 +10,9 @@ import (
 
 // specOf returns the specification of the order that the options ask for, over the datasets that were opened.
 func (l *Loader) specOf() (spec sampler.Spec, err error) {
+	if l.megatron() != nil {
+		return l.megatronSpec()
+	}
 	if l.o.Spec != nil {
 		spec, err = l.completed(*l.o.Spec)
 	} else {
@@ -100,6 +103,8 @@ func (l *Loader) share(ctx context.Context, step int64) ([]sampler.SampleRef, er
 		return l.balanced(ctx, step)
 	case l.given != nil:
 		return l.given.share(step, l.o.Rank, l.o.World), nil
+	case l.megatron() != nil:
+		return l.microBatches(step), nil
 	}
 	return l.sampler.Rank(step, l.o.Rank, l.o.World, nil), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/sampler"
+	"github.com/stepahead-io/stepahead/sampler/megatron"
 	"github.com/stepahead-io/stepahead/sampler/tokens"
 )
 
@@ -37,6 +38,8 @@ type TokenOptions struct {
 	SequenceLength int64
 	// Packing is tokens.Windows (default), tokens.Chunk or tokens.BestFit.
 	Packing string
+	// Megatron, in place of Packing, has the samples of Megatron-core's datasets, in its order.
+	Megatron *MegatronOptions
 	// VocabSize, if not 0, is the number of token ids: an id from there on stops the run with a
 	// *BadSampleError of kind KindToken, as negative ids always do.
 	VocabSize int64
@@ -94,6 +97,9 @@ func (o Options) validateTokens() []error {
 	if err := o.Tokens.order(0, "", false).Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("tokens: %w", err))
 	}
+	if o.Tokens.Megatron != nil && o.Tokens.Packing != "" && o.Tokens.Packing != tokens.Windows {
+		errs = append(errs, fmt.Errorf("tokens: packing %q: Megatron's order has its own: leave the packing out", o.Tokens.Packing))
+	}
 	if o.Tokens.VocabSize < 0 {
 		errs = append(errs, fmt.Errorf("tokens: vocab_size: %d: must not be negative; 0 does not check", o.Tokens.VocabSize))
 	}
@@ -115,7 +121,9 @@ type tokenMode struct {
 	packed  bool
 	limit   uint64         // ids are below it
 	fields  []int          // of tokenFields, those that are delivered
-	sources []*tokenSource // by source of the order
+	sources []*tokenSource // by source of the order, or of megatron
+	// megatron is Megatron's order over all sources, or nil.
+	megatron *megatron.Dataset
 	// One row each of a sample without pieces: copying is the fastest way to fill.
 	ones, counting []byte
 }
@@ -139,9 +147,18 @@ func (l *Loader) openTokens(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
+		s.number = i
 		m.sources = append(m.sources, s)
+		if o.Megatron != nil {
+			continue
+		}
 		if err := s.plan(o.order(l.o.whole().Seed, l.data.Members()[i].Name, l.o.whole().Shuffle != sampler.ShuffleNone)); err != nil {
 			return fmt.Errorf("%s: %w: %w", member.dir, ErrOptions, err)
+		}
+	}
+	if o.Megatron != nil {
+		if err := m.planMegatron(l.o); err != nil {
+			return err
 		}
 	}
 	m.ones, m.counting = constantRows(m.length)
@@ -203,11 +220,12 @@ func (m *tokenMode) close() error {
 
 // A tokenSource is one dataset of tokens.
 type tokenSource struct {
-	data  *dataset
-	dtype string
-	size  int64 // bytes of a token in the files
-	bins  []tokenBin
-	order tokenOrder
+	number int // in tokenMode.sources
+	data   *dataset
+	dtype  string
+	size   int64 // bytes of a token in the files
+	bins   []tokenBin
+	order  tokenOrder
 	// lengths are those of all sequences; empty where the order takes bins for sequences.
 	lengths sequenceLengths
 }

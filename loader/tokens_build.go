@@ -85,8 +85,8 @@ func (b *tokenBuild) make(ctx context.Context) (*Batch, error) {
 func (b *tokenBuild) plan() error {
 	var pieces []sampler.Piece
 	for slot, ref := range b.refs {
-		s := b.m.sources[ref.Source]
-		pieces = s.order.Pieces(ref.Epoch, int64(ref.Sample), pieces[:0])
+		var s *tokenSource
+		s, pieces = b.m.locate(ref, pieces[:0])
 		add := b.addStream
 		if b.m.packed {
 			add = b.addPack
@@ -217,7 +217,7 @@ const tokenGroupBytes = 512 << 10
 // read starts reading the runs, group by group.
 func (b *tokenBuild) read(ctx context.Context, t *tasks) {
 	slices.SortFunc(b.runs, func(x, y tokenRun) int {
-		return cmp.Or(cmp.Compare(x.ref.Source, y.ref.Source), cmp.Compare(x.bin, y.bin), cmp.Compare(x.token, y.token))
+		return cmp.Or(cmp.Compare(x.source.number, y.source.number), cmp.Compare(x.bin, y.bin), cmp.Compare(x.token, y.token))
 	})
 	b.prefetch(ctx)
 	for runs := b.runs; len(runs) > 0; {

@@ -147,13 +147,17 @@ func (o options) openIn(ctx context.Context, open places, names []string, plans 
 			return nil, &optionError{err}
 		}
 	}
+	tokens, err := o.Tokens.loader()
+	if err != nil {
+		return nil, &optionError{err}
+	}
 	lo := loader.Options{
 		CacheDir: o.CacheDir,
 		Rank:     o.Rank, World: o.World, Epochs: o.Epochs,
 		Plans: plans, Fields: o.Fields, Layout: o.Layout, OnBad: o.OnBad,
 		Prefetch: o.Prefetch, Workers: o.Workers, WorkerPath: program,
 		Agents: o.Agents, Registry: o.Registry, Token: o.Token, TLS: secured, Job: o.Job, Run: o.Run,
-		FetchDeadline: deadline, Tokens: o.Tokens.loader(),
+		FetchDeadline: deadline, Tokens: tokens,
 		RecordPath: o.RecordPath, StatsPath: o.StatsPath, Log: log,
 	}
 	if err := o.order(&lo, open, names); err != nil {

@@ -179,10 +179,7 @@ func orDefault(v, otherwise uint64) uint64 {
 func (s Spec) clone() Spec {
 	s.Sources = slices.Clone(s.Sources)
 	s.Changes = slices.Clone(s.Changes)
-	if s.Tokens != nil {
-		t := *s.Tokens
-		s.Tokens = &t
-	}
+	s.Tokens = s.Tokens.clone()
 	for i := range s.Changes {
 		s.Changes[i].Weights = maps.Clone(s.Changes[i].Weights)
 	}

@@ -145,7 +145,7 @@ func (g *GPT) Bytes() int64 {
 	return 4*places + 4*g.counts.rows + marksBytes(places, g.counts.rows)
 }
 
-// Prepare builds the indexes if they are not built yet: about 20 ns for each sample and each sequence of each epoch.
+// Prepare builds the indexes if they are not built yet, in time for each sample and each sequence of each epoch.
 func (g *GPT) Prepare() { g.build.Do(g.buildIndexes) }
 
 // Sample appends the pieces of sample i, 0 to Len()-1, to dst and returns it. They have

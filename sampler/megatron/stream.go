@@ -20,7 +20,7 @@ type mark struct {
 	off      int64
 }
 
-// walkDocuments is how many documents lie between two marks on average: some hundred nanoseconds of walking.
+// walkDocuments bounds how many documents lie between two marks on average, and so the walk of a look-up.
 const walkDocuments = 32
 
 // rowsApart chooses the distance of marks. Rows of many documents get one each.

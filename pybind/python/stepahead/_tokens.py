@@ -7,6 +7,7 @@ from typing import Any
 
 from stepahead import _arguments
 from stepahead._errors import OptionError
+from stepahead._megatron_order import Order
 
 _PACKINGS = ("windows", "chunk", "best-fit")
 
@@ -44,6 +45,8 @@ class Tokens:
             "best-fit": whole sequences packed by best fit decreasing; those longer than L are cut every L tokens. No
             label crosses from one sequence to another, every token is an input once an epoch, and `shuffle` shuffles
             packs and exchanges sequences of equal length between them.
+        order: `stepahead.megatron.Order(...)` for the samples of Megatron-core's data sets, in its order, instead of a packing.
+            The datasets are then the sources of its blend.
         vocab_size: the number of token ids, if given: an id from there on stops the run with BadSampleError, as negative
             ids always do.
 
@@ -54,18 +57,21 @@ class Tokens:
     Example:
         >>> from stepahead import Tokens
         >>> Tokens(4096, packing="best-fit", vocab_size=50304)
-        Tokens(sequence_length=4096, packing='best-fit', vocab_size=50304)
+        Tokens(sequence_length=4096, packing='best-fit', vocab_size=50304, order=None)
     """
 
     sequence_length: int
     packing: str = "windows"
     vocab_size: int | None = None
+    order: Order | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sequence_length", _arguments.whole("sequence_length", self.sequence_length, 1))
         object.__setattr__(self, "vocab_size", _arguments.whole("vocab_size", self.vocab_size, 1))
         if self.packing not in _PACKINGS:
             raise OptionError(f"packing={self.packing!r}: must be one of {', '.join(_PACKINGS)}")
+        if self.order is not None and not isinstance(self.order, Order):
+            raise OptionError(f"order={self.order!r}: must be stepahead.megatron.Order(...)")
 
 
 def options(tokens: Any) -> dict[str, Any]:
@@ -74,4 +80,6 @@ def options(tokens: Any) -> dict[str, Any]:
         return {}
     if not isinstance(tokens, Tokens):
         raise OptionError(f"tokens={tokens!r}: must be stepahead.Tokens(sequence_length, ...)")
-    return {"tokens": {k: v for k, v in dataclasses.asdict(tokens).items() if v is not None}}
+    given = {k: getattr(tokens, k) for k in ("sequence_length", "packing", "vocab_size")}
+    given["order"] = tokens.order and tokens.order.options()
+    return {"tokens": {k: v for k, v in given.items() if v is not None}}

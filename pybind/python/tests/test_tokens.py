@@ -11,7 +11,7 @@ import pytest
 import stepahead
 import torch
 from conftest import run
-from stepahead import Tokens
+from stepahead import Tokens, megatron
 
 CODES = {"uint16": 8, "int32": 4}
 Stream = np.ndarray
@@ -168,3 +168,31 @@ def test_the_document_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPat
         else:
             run(*code.split()[2:])  # after "$ stepahead"
     assert names["batch"]["cu_seqlens"][-1] == 8 * 256
+
+
+def test_megatrons_order_of_two_datasets(tmp_path: pathlib.Path) -> None:
+    """Every rank gets its micro batches of samples that go on from step to step; a state knows the order."""
+    for name, seed in (("a", 1), ("b", 2)):
+        lengths = np.random.default_rng(seed).integers(0, 60, 90 + seed).tolist()
+        write_pair(tmp_path / name, lengths, "uint16")
+        run("index", tmp_path / f"{name}.idx", "-o", tmp_path / f"{name}.stepahead")
+    datasets = {str(i): tmp_path / f"{name}.stepahead" for i, name in enumerate("ab")}
+
+    def opened(rank: int, seed: int = 1234) -> stepahead.DataLoader:
+        order = megatron.Order(64, seed, split="969,30,1", weights=[0.7, 0.3], micro_batch=2)
+        tokens = Tokens(16, order=order)
+        return stepahead.DataLoader(datasets, global_batch=8, tokens=tokens, rank=rank, world_size=2)
+
+    seen = []
+    for rank in range(2):
+        with opened(rank) as loader:
+            assert len(loader) == 8
+            batches = [next(iter(loader)) for _ in range(2)]
+            seen += [sample for batch in batches for sample in batch.samples]
+            assert all(torch.equal(b["tokens"][:, 1:], b["labels"][:, :-1]) for b in batches)
+            state = loader.state_dict()
+    assert seen == [0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15]
+    with opened(0, seed=1) as other, pytest.raises(stepahead.IdentityError, match=r"1234|order"):
+        other.load_state_dict(state)
+    with pytest.raises(stepahead.OptionError, match="part"):
+        megatron.Order(1, part="all")
