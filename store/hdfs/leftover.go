@@ -37,14 +37,16 @@ func (w *writing) sweep(ctx context.Context, folder string, own *hproto.FileStat
 	if err != nil {
 		return
 	}
+	old := func(status *hproto.FileStatus) bool {
+		return time.Duration(int64(own.GetModificationTime())-int64(status.GetModificationTime()))*time.Millisecond >= oldDraft
+	}
 	for _, status := range listing.GetPartialListing() {
 		base := string(status.GetPath())
 		if !strings.HasPrefix(base, tempPrefix) {
 			return
 		}
-		age := time.Duration(int64(own.GetModificationTime())-int64(status.GetModificationTime())) * time.Millisecond
-		if status.GetFileId() != own.GetFileId() && age >= oldDraft {
-			_ = w.removeDead(ctx, path.Join(folder, base))
+		if status.GetFileId() != own.GetFileId() && old(status) {
+			_ = w.removeDead(ctx, path.Join(folder, base), old)
 		}
 	}
 }
@@ -68,8 +70,9 @@ func (w *writing) sweeps(folder string) bool {
 var errAlive = fmt.Errorf("%w: it is being written by another writer", fs.ErrExist)
 
 // removeDead removes a draft whose writer is gone: it is closed, or its lease has expired. One that is being
-// written is errAlive.
-func (w *writing) removeDead(ctx context.Context, name string) error {
+// written is errAlive, and where old is given also one that is not old: a file's time of change is when it was closed, so
+// one that was listed while it was long in writing may be given its name just now.
+func (w *writing) removeDead(ctx context.Context, name string, old func(*hproto.FileStatus) bool) error {
 	closed, err := w.names.IsFileClosed(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -80,6 +83,17 @@ func (w *writing) removeDead(ctx context.Context, name string) error {
 	if !closed {
 		if err := w.expired(ctx, name); err != nil {
 			return err
+		}
+	}
+	if old != nil {
+		status, err := w.names.GetFileInfo(ctx, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case !old(status):
+			return errAlive
 		}
 	}
 	_, err = w.names.Delete(ctx, name, false)
@@ -99,8 +113,9 @@ func (w *writing) expired(ctx context.Context, name string) error {
 	})
 	var remote *namenode.RemoteError
 	switch {
-	case err == nil: // it vanished and is ours now
-		return nil
+	case err == nil: // it vanished, and what is there now is ours
+		_, err = w.names.Delete(ctx, name, false)
+		return err
 	case !errors.As(err, &remote):
 		return err
 	case strings.HasSuffix(remote.Class, ".RecoveryInProgressException"), strings.HasSuffix(remote.Class, ".FileAlreadyExistsException"):
@@ -127,7 +142,7 @@ func (w *writing) remove(ctx context.Context, name string) error {
 		}
 	}
 	for _, status := range listing.GetPartialListing() {
-		if held := w.removeDead(ctx, path.Join(name, string(status.GetPath()))); held != nil {
+		if held := w.removeDead(ctx, path.Join(name, string(status.GetPath())), nil); held != nil {
 			return fmt.Errorf("%w: %w", syscall.ENOTEMPTY, held)
 		}
 	}

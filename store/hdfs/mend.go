@@ -17,6 +17,10 @@ import (
 // maxBroken is how many failures in turn are gone around while no DataNode takes a byte more: about ten seconds.
 const maxBroken = 16
 
+// perNode is how much longer a DataNode waits for each node behind it. We must wait longer than the first, else it is blamed
+// for one behind it.
+const perNode = 5 * time.Second
+
 // start opens a pipeline for the block: a new one, or one that takes it up where another broke.
 func (o *output) start() error {
 	s := o.now
@@ -37,9 +41,10 @@ func (o *output) start() error {
 
 // setup is what all pipelines of the block have in common.
 func (o *output) setup(stage hproto.OpWriteBlock_Stage, token *hproto.Token) datanode.Setup {
+	more := time.Duration(max(0, len(o.now.targets)-3)) * perNode
 	return datanode.Setup{
 		Block:   datanode.Block{ExtendedBlock: o.now.block(o.size), Token: token},
-		Targets: o.now.targets, Client: o.holder, Stage: stage, Patience: o.w.patience, Beat: min(o.w.patience/3, 20*time.Second),
+		Targets: o.now.targets, Client: o.holder, Stage: stage, Patience: o.w.patience + more, Beat: min(o.w.patience/3, 20*time.Second),
 	}
 }
 
@@ -52,7 +57,10 @@ func (o *output) add() (*hproto.LocatedBlock, error) {
 			Src: &o.path, ClientName: &o.holder, Previous: o.last, ExcludeNodes: o.shunned, FileId: &o.id,
 		})
 		var remote *namenode.RemoteError
-		if errors.As(err, &remote) && strings.HasSuffix(remote.Class, ".NotReplicatedYetException") && time.Now().Before(end) {
+		if errors.As(err, &remote) && strings.HasSuffix(remote.Class, ".NotReplicatedYetException") {
+			if time.Now().After(end) {
+				return nil, fmt.Errorf("%w: %w", o.unreported(), err)
+			}
 			if err := o.w.pause(o.ctx, pause); err != nil {
 				return nil, err
 			}
@@ -120,7 +128,7 @@ func (o *output) mend(cause error) error {
 	}
 	o.broke++
 	switch {
-	case store.ClassOf(cause) != store.Retryable || errors.Is(cause, errGone):
+	case store.ClassOf(cause) != store.Retryable || errors.Is(cause, errGone) || errors.Is(cause, errUnreported):
 		return cause
 	case o.broke > maxBroken:
 		return fmt.Errorf("%d failures in turn, the last: %w", o.broke, cause)

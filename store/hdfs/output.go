@@ -35,6 +35,9 @@ type output struct {
 // errGone: a writer that does not renew its lease loses the file.
 var errGone = fmt.Errorf("%w: the file was removed while it was being written, or its lease had run out: write it again", store.ErrUnavailable)
 
+// errUnreported: DataNodes closed a block and did not tell the NameNode in time. Another pipeline would not help.
+var errUnreported = fmt.Errorf("%w: too few DataNodes have reported a block: look whether they reach the NameNode", store.ErrUnavailable)
+
 // Write takes b. After an error nothing more can be written.
 func (o *output) Write(b []byte) (n int, err error) {
 	for n < len(b) {
@@ -162,12 +165,17 @@ func (o *output) complete() error {
 		case done:
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("%w: too few DataNodes have reported the last block after %v", store.ErrUnavailable, o.w.patience)
+			return o.unreported()
 		}
 		if err := o.w.pause(o.ctx, pause); err != nil {
 			return err
 		}
 	}
+}
+
+// unreported says which block DataNodes have not reported.
+func (o *output) unreported() error {
+	return fmt.Errorf("%w (block %d or the one before it, after %v)", errUnreported, int64(o.last.GetBlockId()), o.w.patience)
 }
 
 // failed gives the error of a call about the open file its meaning. That the file is not there must not look as if some

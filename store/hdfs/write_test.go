@@ -16,6 +16,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/conf"
+	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 	"github.com/stepahead-io/stepahead/store/hdfs/internal/fakedn"
 	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
@@ -194,6 +195,33 @@ func TestAllBytesLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.wantOnly(t)
+}
+
+// TestUnreportedBlocksEndTheWait: where the NameNode hears nothing of a block, it is waited for once, not once for each
+// failure that is gone around.
+func TestUnreportedBlocksEndTheWait(t *testing.T) {
+	for _, blocks := range []int{1, 3} {
+		c := newLake(t)
+		c.late = 1 << 40
+		s := newWriteStore(c)
+		s.writes.patience = 30 * time.Millisecond
+		err := writeFile(s, "/f", random(blocks*fakeBlockSize, 4))
+		if !errors.Is(err, errUnreported) || store.ClassOf(err) != store.Retryable || strings.Contains(err.Error(), "in turn") {
+			t.Errorf("%d blocks: %v", blocks, err)
+		}
+		c.wantOnly(t)
+	}
+}
+
+// TestWaitsGrowWithThePipeline: its first node waits longer for more nodes, and says which of them failed.
+func TestWaitsGrowWithThePipeline(t *testing.T) {
+	w := newWriting(nil, new(conf.Config), nil, new(nodeTable))
+	for nodes, want := range map[int]time.Duration{1: 75 * time.Second, 3: 75 * time.Second, 5: 85 * time.Second} {
+		o := &output{w: w, now: &section{located: &hproto.LocatedBlock{B: new(hproto.ExtendedBlock)}, targets: make([]datanode.Target, nodes)}}
+		if got := o.setup(hproto.OpWriteBlock_SETUP_CREATE, nil).Patience; got != want {
+			t.Errorf("%d nodes: %v, want %v", nodes, got, want)
+		}
+	}
 }
 
 // TestALostLeaseIsSaid: it must not look as if the name that is written did not exist.
@@ -386,6 +414,28 @@ func TestLeftovers(t *testing.T) {
 				t.Errorf("gone after Remove: %v", gone)
 			}
 		})
+	}
+}
+
+// TestSweepsSpareWhatIsPublished: a writer that took long closes its draft while another looks for what killed writers
+// left. It has not given it its name yet.
+func TestSweepsSpareWhatIsPublished(t *testing.T) {
+	for _, when := range []string{"isFileClosed", "create"} { // just before the call that asks
+		c := newLake(t)
+		left := c.leave("/d/f", inode{id: 7, modified: 0, holder: "alive"})
+		c.entries["/d"] = &inode{dir: true}
+		c.fail = func(method, name string) error {
+			if e := c.entries[left]; name == left && method == when {
+				e.holder, e.modified = "", c.now
+			}
+			return nil
+		}
+		if err := writeFile(newWriteStore(c), "/d/f", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if e := c.entries[left]; e == nil || e.holder != "" {
+			t.Errorf("closed just before %s: %+v is left of the draft", when, e)
+		}
 	}
 }
 

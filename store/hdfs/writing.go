@@ -58,7 +58,7 @@ type writing struct {
 func newWriting(names changes, c *conf.Config, pool *datanode.Pool, nodes *nodeTable) *writing {
 	return &writing{
 		names: names, conf: c, pool: pool, nodes: nodes, newName: randomName, pause: store.Sleep, keepWhole: 4 << 20, swept: map[string]time.Time{},
-		patience: c.Duration("dfs.client.socket-timeout", time.Minute, time.Millisecond) + 15*time.Second,
+		patience: c.Duration("dfs.client.socket-timeout", time.Minute, time.Millisecond) + 3*perNode,
 	}
 }
 
