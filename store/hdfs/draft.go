@@ -92,7 +92,7 @@ func (d *draft) publish() error {
 		return err
 	}
 	if err := d.w.names.Rename2(d.ctx, d.path, d.final, d.over); err != nil && !d.published(err) {
-		return overFolder(err)
+		return overFolder(d.failed(err)) // the folder is there if the draft is, so what does not exist is the draft
 	}
 	d.done = true
 	return nil

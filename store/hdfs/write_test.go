@@ -226,17 +226,21 @@ func TestWaitsGrowWithThePipeline(t *testing.T) {
 
 // TestALostLeaseIsSaid: it must not look as if the name that is written did not exist.
 func TestALostLeaseIsSaid(t *testing.T) {
-	for _, lost := range []error{missing("/f"), exception("hdfs.server.namenode.LeaseExpiredException")} {
+	lease := exception("hdfs.server.namenode.LeaseExpiredException")
+	for _, lost := range []struct {
+		method string
+		err    error
+	}{{"addBlock", missing("/f")}, {"addBlock", lease}, {"complete", lease}, {"rename2", missing("/f")}} {
 		c := newLake(t)
 		c.fail = func(method, _ string) error {
-			if method == "addBlock" {
-				return lost
+			if method == lost.method {
+				return lost.err
 			}
 			return nil
 		}
 		err := writeFile(newWriteStore(c), "/f", []byte("x"))
 		if !errors.Is(err, errGone) || store.ClassOf(err) != store.Retryable {
-			t.Errorf("%v is %s", err, store.ClassOf(err))
+			t.Errorf("%s: %v is %s", lost.method, err, store.ClassOf(err))
 		}
 	}
 }
