@@ -32,7 +32,7 @@ def open_loader(dataset: pathlib.Path, **changes: object) -> stepahead.DataLoade
         ({"global_batch": 1000}, "1000"),
         ({"rank": 3}, "world_size"),
         ({"rank": 2, "world_size": 2}, "rank"),
-        ({"shuffle": "block"}, "shuffle"),
+        ({"shuffle": "sorted"}, "shuffle"),
         ({"last": "keep"}, "last"),
         ({"on_bad": "ignore"}, "on_bad"),
         ({"layout": "nhwc"}, "layout"),
