@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/internal/hdfstest"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs"
 )
@@ -16,7 +17,10 @@ func TestFaultProcesses(t *testing.T) {
 	c := hdfstest.Start(t, hdfstest.Options{
 		OneJVMEach: true,
 		DiskBytes:  48 << 20,
-		Site:       map[string]string{"dfs.datanode.data.read.bandwidthPerSec": "4m"},
+		Site: map[string]string{
+			"dfs.datanode.data.read.bandwidthPerSec": "4m",
+			"dfs.client.socket-timeout":              "3000", // of DataNodes that wait for each other, too
+		},
 	})
 	dir := c.Dir(t)
 	data := hdfstest.Bytes(61, 8<<20)
@@ -46,6 +50,39 @@ func TestFaultProcesses(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatalf("%v: %+v", err, s.ReadStats())
 		}
+	})
+	// written harms a DataNode while a file is written through it, among all others.
+	written := func(t *testing.T, name string, harm func()) {
+		s := faulty(t, c, nil)
+		w, err := s.Create(faultContext(t), dir+"/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Abort()
+		for at := 0; at < len(data); at += 1 << 20 {
+			if at == 2<<20 {
+				harm()
+			}
+			if _, err := w.Write(data[at : at+1<<20]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		mustRead(t, openFile(t, s, dir+"/"+name), data)
+		if err := s.Remove(t.Context(), dir+"/"+name); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Run("killed under a writer", func(t *testing.T) {
+		written(t, "killed", func() { c.Kill(1) })
+		c.Restart(1, true)
+	})
+	t.Run("stopped under a writer", func(t *testing.T) {
+		testdata.Soak(t) // who waits for it notices after 8 to 18 seconds
+		defer c.Resume(2)
+		written(t, "stopped", func() { c.Pause(2) })
 	})
 	t.Run("full disks", func(t *testing.T) {
 		s := faulty(t, c, nil)

@@ -60,7 +60,7 @@ func through(ctx context.Context, pool *Pool, s Setup, data []byte) error {
 }
 
 func TestPipelineWrites(t *testing.T) {
-	for _, n := range []int{1, 511, 512, 513, PacketSize - 1, PacketSize, PacketSize + 1, 6<<20 + 17} {
+	for _, n := range []int{1, 511, 512, 513, PacketSize - 1, PacketSize, PacketSize + 1, window*PacketSize + 100_017} {
 		nodes, s := chain(t, -1, fakedn.Fault{})
 		data := content(n)
 		if err := through(within(t), newPool(t, Options{}), s, data); err != nil {
@@ -107,11 +107,11 @@ func TestPipelineBlames(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			_, s := chain(t, c.node, c.f)
-			s.Patience = 3 * time.Second
+			s.Patience = 20 * time.Second
 			if c.f.Stall > 0 {
 				s.Patience = 200 * time.Millisecond
 			}
-			err := through(within(t), newPool(t, Options{}), s, content(8<<20))
+			err := through(within(t), newPool(t, Options{}), s, content(3<<20))
 			var p *PipelineError
 			if !errors.As(err, &p) || !errors.Is(err, c.kind) || p.Bad != c.bad || store.ClassOf(err) != store.Retryable {
 				t.Errorf("%v: blames %+v, want node %d, %v", err, p, c.bad, c.kind)
@@ -123,7 +123,7 @@ func TestPipelineBlames(t *testing.T) {
 // TestPipelineTakesUp: a block goes on with the nodes that are left, under another stamp, and is closed by them.
 func TestPipelineTakesUp(t *testing.T) {
 	nodes, s := chain(t, 1, fakedn.Fault{Hangup: true, After: 40})
-	pool, ctx, data := newPool(t, Options{}), within(t), content(6<<20+5)
+	pool, ctx, data := newPool(t, Options{}), within(t), content(4<<20+5)
 	w, err := pool.OpenPipeline(ctx, s)
 	if err != nil {
 		t.Fatal(err)
