@@ -313,7 +313,9 @@ func TestSpecOfANewerVersion(t *testing.T) {
 	c := newCluster(t)
 	c.start("dn1", nil)
 	job := c.trainer("a", "1", "")
-	job.change = func(s *hints.Schedule) { s.Spec = []byte(`{"spec":9,"seed":7,"global_batch":8,"sources":[{"name":"","samples":48}]}`) }
+	job.change = func(s *hints.Schedule) {
+		s.Spec = []byte(`{"spec":9,"seed":7,"global_batch":8,"sources":[{"name":"","samples":48}]}`)
+	}
 	if r := job.announce(job.schedule(0)); r.Reason != hints.ReasonVersion {
 		t.Errorf("%+v", r)
 	}
