@@ -104,7 +104,7 @@ func (l *Loader) microBatches(step int64) []sampler.SampleRef {
 // megatronSpec is the order: that of Megatron's samples, whatever the number of datasets.
 func (l *Loader) megatronSpec() (sampler.Spec, error) {
 	if l.o.Spec != nil || l.o.Given {
-		return sampler.Spec{}, fmt.Errorf("Megatron's order takes neither a specification nor given steps: leave them out: %w", ErrOptions)
+		return sampler.Spec{}, fmt.Errorf("order: that of Megatron takes neither a specification nor given steps: leave them out: %w", ErrOptions)
 	}
 	for _, s := range l.o.sources() {
 		if s.Weight != 0 || s.Upsample != 0 || s.MaxEpochs != 0 {
