@@ -109,7 +109,7 @@ func TestCheckNamesWhatDiffers(t *testing.T) {
 		"the dataset": {diff(saved, s, [32]byte{9}), []string{"dataset: 010203" + zero + " in the state, 090000" + zero + " here"}},
 		"the epoch":   {diff(State{Version: 1, SpecDigest: saved.SpecDigest, Dataset: saved.Dataset, Step: 20, Epoch: 7}, s, photos), []string{"epoch of step 20: 7 in the state, 1 here"}},
 		"the step":    {diff(State{Version: 1, SpecDigest: saved.SpecDigest, Dataset: saved.Dataset, Step: -1}, s, photos), []string{"step: -1 in the state, 0 or more here"}},
-		"the version": {diff(State{Version: 3, SpecDigest: saved.SpecDigest, Dataset: saved.Dataset}, s, photos), []string{"version: 3 in the state, 1 here"}},
+		"the version": {diff(State{Version: 3, SpecDigest: saved.SpecDigest, Dataset: saved.Dataset}, s, photos), []string{"version: 3 in the state, 2 here"}},
 	} {
 		if !slices.Equal(c.got, c.want) {
 			t.Errorf("%s: %q, want %q", name, c.got, c.want)
@@ -124,16 +124,17 @@ func TestCheckNamesWhatDiffers(t *testing.T) {
 func TestParseStateRefuses(t *testing.T) {
 	good := string(mustParse(t, goodSpec).State(photos, 20, Policy{}).Marshal())
 	for name, c := range map[string]struct{ old, new, want string }{
-		"another version":  {`"state":1`, `"state":2`, "version 2: version is not known"},
-		"unknown key":      {`"epoch"`, `"rank":3,"epoch"`, `unknown key "rank"`},
-		"missing key":      {`"step":20`, `"step":20`[:0], "step: missing"},
-		"negative step":    {`"step":20`, `"step":-20`, "must not be negative"},
-		"unknown policy":   {`substitute`, `skip`, "the values are substitute, raise"},
-		"damaged spec":     {`"seed":7`, `"seed":8`, "spec_digest says"},
-		"invalid spec":     {`"shuffle":"full"`, `"shuffle":"blick"`, "spec: shuffle"},
-		"short digest":     {`"dataset":"01`, `"dataset":"`, "dataset: "},
-		"upper-case digit": {`"dataset":"0102`, `"dataset":"010A`, "lower-case"},
-		"too large":        {`{"dataset"`, strings.Repeat(" ", maxStateBytes) + `{"dataset"`, "a state has at most 16384"},
+		"another version":   {`"state":1`, `"state":3`, "version 3: version is not known"},
+		"too new a version": {`"state":1`, `"state":2`, "what it says is of version 1"},
+		"unknown key":       {`"epoch"`, `"rank":3,"epoch"`, `unknown key "rank"`},
+		"missing key":       {`"step":20`, `"step":20`[:0], "step: missing"},
+		"negative step":     {`"step":20`, `"step":-20`, "must not be negative"},
+		"unknown policy":    {`substitute`, `skip`, "the values are substitute, raise"},
+		"damaged spec":      {`"seed":7`, `"seed":8`, "spec_digest says"},
+		"invalid spec":      {`"shuffle":"full"`, `"shuffle":"blick"`, "spec: shuffle"},
+		"short digest":      {`"dataset":"01`, `"dataset":"`, "dataset: "},
+		"upper-case digit":  {`"dataset":"0102`, `"dataset":"010A`, "lower-case"},
+		"too large":         {`{"dataset"`, strings.Repeat(" ", maxStateBytes) + `{"dataset"`, "a state has at most 16384"},
 	} {
 		text := strings.Replace(good, c.old, c.new, 1)
 		if name == "missing key" {
