@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 	"syscall"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,23 +277,23 @@ func TestPermanentErrorsAreNotRetried(t *testing.T) {
 func TestLeasesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		n := 0
+		var n atomic.Int64
 		keep := func() *lease {
-			return keepLease(ctx, leaseBeat, func(context.Context) error { n++; return store.ErrUnavailable })
+			return keepLease(ctx, leaseBeat, func(context.Context) error { n.Add(1); return store.ErrUnavailable })
 		}
 		l := keep()
 		time.Sleep(5*leaseBeat + time.Second)
 		l.drop()
 		l.drop()
 		time.Sleep(10 * leaseBeat)
-		if n != 5 {
-			t.Errorf("%d renewals, want 5", n)
+		if n.Load() != 5 {
+			t.Errorf("%d renewals, want 5", n.Load())
 		}
 		keep()
 		cancel()
 		time.Sleep(10 * leaseBeat)
-		if n > 6 {
-			t.Errorf("%d renewals after the end", n-5)
+		if n.Load() > 6 {
+			t.Errorf("%d renewals after the end", n.Load()-5)
 		}
 	})
 }
