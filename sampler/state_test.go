@@ -124,17 +124,21 @@ func TestCheckNamesWhatDiffers(t *testing.T) {
 func TestParseStateRefuses(t *testing.T) {
 	good := string(mustParse(t, goodSpec).State(photos, 20, Policy{}).Marshal())
 	for name, c := range map[string]struct{ old, new, want string }{
-		"another version":   {`"state":1`, `"state":3`, "version 3: version is not known"},
-		"too new a version": {`"state":1`, `"state":2`, "what it says is of version 1"},
-		"unknown key":       {`"epoch"`, `"rank":3,"epoch"`, `unknown key "rank"`},
-		"missing key":       {`"step":20`, `"step":20`[:0], "step: missing"},
-		"negative step":     {`"step":20`, `"step":-20`, "must not be negative"},
-		"unknown policy":    {`substitute`, `skip`, "the values are substitute, raise"},
-		"damaged spec":      {`"seed":7`, `"seed":8`, "spec_digest says"},
-		"invalid spec":      {`"shuffle":"full"`, `"shuffle":"blick"`, "spec: shuffle"},
-		"short digest":      {`"dataset":"01`, `"dataset":"`, "dataset: "},
-		"upper-case digit":  {`"dataset":"0102`, `"dataset":"010A`, "lower-case"},
-		"too large":         {`{"dataset"`, strings.Repeat(" ", maxStateBytes) + `{"dataset"`, "a state has at most 16384"},
+		"another version":  {`"state":1`, `"state":3`, "version 3: version is not known"},
+		"needless version": {`"state":1`, `"state":2`, "what it says is of version 1"},
+		"members of old":   {`"policy"`, `"members":["0123456789abcdef"],"policy"`, "what it says is of version 2"},
+		"short member":     {`"policy"`, `"members":["0123"],"policy"`, "members[0]: "},
+		"given no digest":  {`"policy"`, `"given":{"number":1},"policy"`, "given: digest: missing"},
+		"given bad digest": {`"policy"`, `"given":{"number":1,"digest":"x"},"policy"`, "given.digest: "},
+		"unknown key":      {`"epoch"`, `"rank":3,"epoch"`, `unknown key "rank"`},
+		"missing key":      {`"step":20`, `"step":20`[:0], "step: missing"},
+		"negative step":    {`"step":20`, `"step":-20`, "must not be negative"},
+		"unknown policy":   {`substitute`, `skip`, "the values are substitute, raise"},
+		"damaged spec":     {`"seed":7`, `"seed":8`, "spec_digest says"},
+		"invalid spec":     {`"shuffle":"full"`, `"shuffle":"blick"`, "spec: shuffle"},
+		"short digest":     {`"dataset":"01`, `"dataset":"`, "dataset: "},
+		"upper-case digit": {`"dataset":"0102`, `"dataset":"010A`, "lower-case"},
+		"too large":        {`{"dataset"`, strings.Repeat(" ", maxStateBytes) + `{"dataset"`, "a state has at most 16384"},
 	} {
 		text := strings.Replace(good, c.old, c.new, 1)
 		if name == "missing key" {
@@ -143,6 +147,26 @@ func TestParseStateRefuses(t *testing.T) {
 		if _, err := ParseState([]byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// TestStateOfSeveral: what several datasets and given steps add makes a state of version 2, comes back as it was, and
+// takes no more than there is room for.
+func TestStateOfSeveral(t *testing.T) {
+	s := mustParse(t, goodSpec)
+	plain := s.State(photos, 20, Policy{})
+	whole := plain.WithMembers([][32]byte{photos, {0xab}}).WithGiven(7, [32]byte{1})
+	if plain.Version != 1 || whole.Version != 2 || whole.Members[1] != "ab00000000000000" || whole.Given.Number != 7 {
+		t.Errorf("%+v", whole)
+	}
+	if again := reload(t, whole); !bytes.Equal(again.Marshal(), whole.Marshal()) || len(again.Members) != 2 || *again.Given != *whole.Given {
+		t.Errorf("%s became %s", whole.Marshal(), again.Marshal())
+	}
+	if err := whole.Check(s, photos); err != nil {
+		t.Errorf("%v", err)
+	}
+	if many := plain.WithMembers(make([][32]byte, 2000)).WithGiven(1, photos); many.Members != nil || len(many.Marshal()) > maxStateBytes {
+		t.Errorf("%d bytes with the members of 2,000 datasets", len(many.Marshal()))
 	}
 }
 
