@@ -231,10 +231,11 @@ func openBoth(ctx context.Context, output string, sources []string) (*address.Pl
 		return nil, nil, err
 	}
 	patterns, err := resolveAll(place, sources)
-	if _, local := place.Store.(*dir.Store); err == nil || !local {
+	if _, local := place.Store.(*dir.Store); !local {
 		return place, patterns, err
 	}
-	// A plain folder is a store of its own; one that points outside of itself says so.
+	// A plain folder is a store of its own; one that points outside of itself says so. Of a folder that is not there yet
+	// the store is the one above it, in which the sources may lie: it will not be when the folder is there.
 	err = place.Close()
 	if err == nil {
 		err = dir.Widen(output, fixedParts(sources)...)

@@ -159,10 +159,10 @@ def test_wrong_arguments(corpus: tuple[pathlib.Path, Stream], tmp_path: pathlib.
 def test_the_document_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (pathlib.Path(__file__).resolve().parents[3] / "docs" / "tokens.md").read_text()
     blocks = re.findall(r"^```(python|)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["python", "", "python"]
+    assert [kind for kind, _ in blocks] == ["python", "", "python", "python"]
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    for kind, code in blocks:
+    for kind, code in blocks[:3]:  # the last one is about files that are not made here
         if kind:
             exec(code, names)
         else:
