@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -230,6 +231,7 @@ class DataLoader:
         self._run = run
         self._given = 0  # calls of give
         self._views = views(output)
+        _tell_torch()
         options: dict[str, Any] = {
             **_sources.options(dataset),
             "spec": whole,
@@ -429,6 +431,13 @@ class DataLoader:
     def __del__(self) -> None:
         if getattr(self, "_handle", 0) and _binding is not None:
             self.close()
+
+
+def _tell_torch() -> None:
+    """Have torch's DataLoader and those built on it wrap a loader as it is: as a data set to be iterated."""
+    data = sys.modules.get("torch.utils.data")
+    if data is not None:
+        data.IterableDataset.register(DataLoader)
 
 
 _open_loaders: weakref.WeakSet[DataLoader] = weakref.WeakSet()
