@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-sampler demo demo-hdfs hdfs hdfs-jars generate clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-sampler demo demo-hdfs hdfs hdfs-jars generate golden-megatron clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -102,6 +102,11 @@ hdfs-jars: # Hadoop from Maven and our program around it, into the user's cache 
 
 generate: setup ## regenerate committed code
 	PYTHON=$(PY) internal/protogen/generate.sh
+
+golden-megatron: setup ## regenerate Megatron's golden orders with megatron-core itself (about a minute)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/megatron -r requirements/megatron.txt
+	PYTHONPATH=build/megatron $(PY) -W ignore sampler/megatron/testdata/golden.py > build/golden-megatron.json
+	mv build/golden-megatron.json sampler/megatron/testdata/golden.json
 
 clean: ## remove what the targets above made, but not .venv
 	rm -rf bin build demo wheelhouse *.egg-info pybind/python/*.egg-info
