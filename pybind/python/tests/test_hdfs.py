@@ -119,13 +119,14 @@ def test_the_same_bytes_with_kerberos_over_a_failover(
 def test_steps_ask_no_namenode(photos_url: str, tmp_path: pathlib.Path) -> None:
     with open_loader(photos_url, cache_dir=tmp_path) as loader:
         history(loader, STEPS)
-        before = calls(loader)
+        before, asked = calls(loader), loader.stats()["reads"]["asked_bytes"]
         history(loader, 3 * STEPS)
         assert calls(loader) == before
         reads = loader.stats()["reads"]
-    assert reads["wire_bytes"] >= reads["asked_bytes"] > 0
+    # What is asked for counts at once, what comes when it is there: reads may be under way.
+    assert reads["wire_bytes"] >= asked > 0
     assert reads["connections"] > 0
-    assert sum(reads[f"{place}_bytes"] for place in ("same_node", "same_rack", "remote")) >= reads["asked_bytes"]
+    assert sum(reads[f"{place}_bytes"] for place in ("same_node", "same_rack", "remote")) >= asked
 
 
 def test_packed_from_hdfs_it_is_the_same_dataset(hdfs: Hdfs, photos: pathlib.Path, photos_url: str) -> None:
