@@ -13,6 +13,7 @@ final class InProcessNode implements Node {
   private DataNode node;
   private DatanodeID id;
   private MiniDFSCluster.DataNodeProperties stopped;
+  private HeldPorts ports;
 
   InProcessNode(MiniDFSCluster dfs, DataNode node) {
     this.dfs = dfs;
@@ -45,6 +46,7 @@ final class InProcessNode implements Node {
     synchronized (dfs) {
       if (running()) {
         stopped = dfs.stopDataNode(dfs.getDataNodes().indexOf(node)); // the list closes up when one leaves
+        ports = new HeldPorts(id.getXferPort(), id.getIpcPort());
       }
     }
   }
@@ -55,7 +57,11 @@ final class InProcessNode implements Node {
       if (running()) {
         throw new IOException("the DataNode runs already");
       }
+      if (samePort) {
+        ports.close();
+      }
       dfs.restartDataNode(stopped, samePort);
+      ports.close();
       stopped = null;
       List<DataNode> all = dfs.getDataNodes();
       node = all.get(all.size() - 1);

@@ -3,6 +3,7 @@ package hdfstest;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.fs.SafeModeAction;
 import org.apache.hadoop.metrics2.AbstractMetric;
 import org.apache.hadoop.metrics2.MetricsSource;
@@ -16,11 +17,9 @@ final class NameNodeCommands {
 
   static void add(Map<String, Commands.Command> commands, MiniCluster cluster) {
     commands.put("activate", args -> activate(cluster, args.path("nn").asInt()));
-    commands.put("stopNameNode", args -> {
-      cluster.dfs.shutdownNameNode(args.path("nn").asInt());
-      return null;
-    });
-    commands.put("restartNameNode", args -> restart(cluster, args.path("nn").asInt()));
+    Map<Integer, HeldPorts> stopped = new ConcurrentHashMap<>();
+    commands.put("stopNameNode", args -> stop(cluster, args.path("nn").asInt(), stopped));
+    commands.put("restartNameNode", args -> restart(cluster, args.path("nn").asInt(), stopped));
     commands.put("safeMode", args -> cluster.fs("").setSafeMode(
         args.path("on").asBoolean() ? SafeModeAction.ENTER : SafeModeAction.LEAVE, true)); // of the active one
     commands.put("calls", args -> calls(cluster, args));
@@ -37,7 +36,18 @@ final class NameNodeCommands {
     return null;
   }
 
-  private static Object restart(MiniCluster cluster, int nn) throws Exception {
+  private static Object stop(MiniCluster cluster, int nn, Map<Integer, HeldPorts> stopped) throws Exception {
+    int port = cluster.dfs.getNameNodePort(nn);
+    cluster.dfs.shutdownNameNode(nn);
+    stopped.put(nn, new HeldPorts(port));
+    return null;
+  }
+
+  private static Object restart(MiniCluster cluster, int nn, Map<Integer, HeldPorts> stopped) throws Exception {
+    HeldPorts ports = stopped.remove(nn);
+    if (ports != null) {
+      ports.close();
+    }
     cluster.dfs.restartNameNode(nn, false);
     if (cluster.spec.nameNodes == 1) {
       for (Node node : cluster.nodes) {

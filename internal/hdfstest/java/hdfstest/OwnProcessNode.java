@@ -22,6 +22,7 @@ final class OwnProcessNode implements Node {
   private final String host;
   private Process process;
   private DatanodeID id;
+  private HeldPorts port;
 
   OwnProcessNode(List<String> java, File site, File folder, String host) throws IOException {
     this.java = java;
@@ -82,9 +83,10 @@ final class OwnProcessNode implements Node {
   }
 
   @Override
-  public void kill() throws InterruptedException {
+  public void kill() throws IOException, InterruptedException {
     process.destroyForcibly().waitFor();
     RUNNING.remove(process);
+    port = new HeldPorts(id.getXferPort());
   }
 
   @Override
@@ -92,10 +94,13 @@ final class OwnProcessNode implements Node {
     if (running()) {
       throw new IOException("the DataNode runs already");
     }
-    if (!samePort) {
+    if (samePort) {
+      port.close();
+    } else {
       id = null;
     }
     launch();
     join();
+    port.close();
   }
 }
