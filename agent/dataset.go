@@ -75,8 +75,9 @@ func (d *dataset) allowed(c auth.Claims, right string) error {
 		if b.Foreign == nil {
 			continue
 		}
-		if _, name := d.bin(n); c.Allows(right, name) != nil {
-			return c.Allows(right, name)
+		_, name := d.bin(n)
+		if err := c.Allows(right, name); err != nil {
+			return err
 		}
 	}
 	return nil

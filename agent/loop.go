@@ -243,7 +243,7 @@ func (l *loop) prepare(act prepareAction) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.cancels[act.id] = cancel
 	t := act.item.task
-	open := l.tasks.useAll(t.data)
+	open := l.tasks.holdAll(t.data)
 	l.group.Go(func() {
 		defer cancel()
 		l.Agent.prepare(ctx, act, open)

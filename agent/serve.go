@@ -52,7 +52,7 @@ func (a *Agent) Fetch(ctx context.Context, c auth.Claims, req *fetch.Request, se
 		return f.none(reason)
 	}
 	data := f.task.data
-	if !a.tasks.useAll(data) {
+	if !a.tasks.holdAll(data) {
 		return f.none(fetch.ReasonUnknownJob) // dropped this moment
 	}
 	defer func() { err = errors.Join(err, a.tasks.releaseAll(data.members)) }()

@@ -105,6 +105,18 @@ func (s *tasks) use(k datasetKey) *dataset {
 	return d.dataset
 }
 
+// hold counts one more user of a dataset that somebody has opened; false if it was closed since.
+func (s *tasks) hold(d *dataset) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.datasets[d.datasetKey]
+	if known == nil || known.dataset != d { // another: opened anew under the same key
+		return false
+	}
+	known.users++
+	return true
+}
+
 // release counts one user less and closes the dataset after the last.
 func (s *tasks) release(d *dataset) error {
 	s.mu.Lock()

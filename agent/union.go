@@ -71,10 +71,10 @@ func (s *tasks) openAll(ctx context.Context, l lake, keys []datasetKey) (open []
 	return open, nil
 }
 
-// useAll counts one more user of all datasets of a union that is open; false if it is not.
-func (s *tasks) useAll(u *union) bool {
+// holdAll counts one more user of all datasets of a union that was open; false if one was closed since.
+func (s *tasks) holdAll(u *union) bool {
 	for i, d := range u.members {
-		if s.use(d.datasetKey) == nil {
+		if !s.hold(d) {
 			_ = s.releaseAll(u.members[:i]) // others use them still, or they were closed by us just now
 			return false
 		}

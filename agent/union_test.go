@@ -308,6 +308,31 @@ func (c *cluster) task(node string, h hints.Hint) *task {
 	return t
 }
 
+// TestHoldAfterReopening: whoever comes late with a dataset that was closed does not count as a user of the one that was opened
+// under its key since, and does not close it.
+func TestHoldAfterReopening(t *testing.T) {
+	c := newCluster(t)
+	l := lake{store: c.open("dn1"), cacheDir: t.TempDir(), now: func() time.Duration { return 0 }}
+	key := datasetKey{datasetDir, c.manifest.Identity()}
+	s := &tasks{}
+	closed, err := s.open(t.Context(), l, key)
+	must(t, err)
+	must(t, s.release(closed))
+	open, err := s.open(t.Context(), l, key)
+	must(t, err)
+	late := newUnion([]string{"a", "b"}, []*dataset{open, closed})
+	if s.holdAll(late) {
+		t.Error("a union with a closed dataset is held")
+	}
+	if users := s.datasets[key].users; users != 1 {
+		t.Errorf("%d users of the open dataset, want 1", users)
+	}
+	must(t, s.release(open))
+	if len(s.datasets) != 0 {
+		t.Errorf("%d datasets are open still", len(s.datasets))
+	}
+}
+
 // TestSpecOfANewerVersion: an agent that does not know the order's version asks for the ids by saying so.
 func TestSpecOfANewerVersion(t *testing.T) {
 	c := newCluster(t)
