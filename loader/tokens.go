@@ -88,7 +88,7 @@ func (o TokenOptions) order(seed uint64, source string, shuffle bool) tokens.Opt
 
 func (o TokenOptions) packed() bool { return o.Packing == tokens.BestFit }
 
-// validate returns everything that is wrong with the token options of a Loader, or nil.
+// validateTokens is about batches of tokens.
 func (o Options) validateTokens() []error {
 	if o.Tokens == nil {
 		return nil
@@ -97,8 +97,13 @@ func (o Options) validateTokens() []error {
 	if err := o.Tokens.order(0, "", false).Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("tokens: %w", err))
 	}
-	if o.Tokens.Megatron != nil && o.Tokens.Packing != "" && o.Tokens.Packing != tokens.Windows {
-		errs = append(errs, fmt.Errorf("tokens: packing %q: Megatron's order has its own: leave the packing out", o.Tokens.Packing))
+	if m := o.Tokens.Megatron; m != nil {
+		if o.Tokens.Packing != "" && o.Tokens.Packing != tokens.Windows {
+			errs = append(errs, fmt.Errorf("tokens: packing %q: Megatron's order has its own: leave the packing out", o.Tokens.Packing))
+		}
+		if m.Part < megatron.Train || m.Part > megatron.Test {
+			errs = append(errs, fmt.Errorf("tokens: part %d: must be megatron.Train, Valid or Test", int(m.Part)))
+		}
 	}
 	if o.Tokens.VocabSize < 0 {
 		errs = append(errs, fmt.Errorf("tokens: vocab_size: %d: must not be negative; 0 does not check", o.Tokens.VocabSize))

@@ -14,6 +14,7 @@ import (
 
 // constantRows are the loss mask and the positions of a sample of one piece.
 func constantRows(length int64) (ones, counting []byte) {
+	ones, counting = make([]byte, 0, 4*length), make([]byte, 0, 8*length)
 	for i := range length {
 		ones = binary.LittleEndian.AppendUint32(ones, math.Float32bits(1))
 		counting = binary.LittleEndian.AppendUint64(counting, uint64(i))

@@ -109,6 +109,8 @@ func TestMegatronsOrderRefuses(t *testing.T) {
 		"micro batches of all":    func(_ *Options, m *MegatronOptions) { m.MicroBatch = 3 },
 		"fewer samples than one":  func(o *Options, m *MegatronOptions) { o.GlobalBatch = 1 << 20 },
 		"9 samples asked for":     func(_ *Options, m *MegatronOptions) { m.Split, m.Part, m.Samples = "999999,1,0", megatron.Valid, 9 },
+		"part 3: must be":         func(_ *Options, m *MegatronOptions) { m.Part = megatron.Test + 1 },
+		"part -1: must be":        func(_ *Options, m *MegatronOptions) { m.Part = -1 },
 		"leave the packing out":   func(o *Options, _ *MegatronOptions) { o.Tokens.Packing = "chunk" },
 	} {
 		m, tokens := *o.Megatron, o
