@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -94,4 +95,22 @@ func sampleShape(hwc []int) []int {
 	}
 	shape := append([]int{}, hwc[:d-3]...)
 	return append(shape, hwc[d-1], hwc[d-3], hwc[d-2])
+}
+
+// MemoryOrder returns a shape in the order in which memory with these strides has it, outermost axis first, and for each
+// logical axis its place in that order; axes is nil where both orders are the same.
+func MemoryOrder(shape, strides []int) (stored, axes []int) {
+	order := make([]int, len(shape)) // logical axes from the outermost in memory
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strides[b] - strides[a] })
+	stored, axes = make([]int, len(shape)), make([]int, len(shape))
+	for at, axis := range order {
+		stored[at], axes[axis] = shape[axis], at
+	}
+	if slices.IsSorted(axes) {
+		return stored, nil
+	}
+	return stored, axes
 }

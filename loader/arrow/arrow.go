@@ -4,7 +4,6 @@ package arrow
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -20,16 +19,18 @@ import (
 // batch is the caller's still.
 //
 // Numbers are columns of their type, bools of int8 marked in the schema as the canonical extension type arrow.bool8,
-// texts of utf8. A field of more dimensions is a fixed-size list a sample, marked as arrow.fixed_shape_tensor with the shape as it lies in memory and, for channels-last images, the permutation that
-// gives the logical one. bfloat16 has no type in Arrow and is an error.
+// texts of utf8. A field of more dimensions is a fixed-size list a sample, marked as arrow.fixed_shape_tensor with the
+// shape as it lies in memory and, for channels-last images, the permutation that gives the logical one. bfloat16, which
+// has no type in Arrow, and fields that have no row for each sample (cu_seqlens of packed tokens) are errors.
 func Record(b *loader.Batch) (arrow.RecordBatch, error) {
 	var fields []arrow.Field
 	var columns []arrow.Array
 	held := &lease{batch: b}
 	held.buffers.Store(1) // this call's own
+	rows := len(b.Samples)
 	for i := range b.Fields {
 		f := &b.Fields[i]
-		column, field, err := columnOf(f, held)
+		column, field, err := columnOf(f, rows, held)
 		if err != nil {
 			held.keep.Store(true)
 			release(columns)
@@ -37,8 +38,7 @@ func Record(b *loader.Batch) (arrow.RecordBatch, error) {
 		}
 		fields, columns = append(fields, field), append(columns, column)
 	}
-	rows := int64(len(b.Samples))
-	record := array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, rows)
+	record := array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, int64(rows))
 	release(columns) // the record holds them
 	held.Free(nil)
 	return record, nil
@@ -76,8 +76,11 @@ func (l *lease) buffer(data []byte) *memory.Buffer {
 	return memory.NewBufferWithAllocator(data, l)
 }
 
-// columnOf returns a field as an array, and its entry in the schema.
-func columnOf(f *loader.FieldData, held *lease) (arrow.Array, arrow.Field, error) {
+// columnOf returns a field as an array of so many rows, and its entry in the schema.
+func columnOf(f *loader.FieldData, rows int, held *lease) (arrow.Array, arrow.Field, error) {
+	if f.Shape[0] != rows {
+		return nil, arrow.Field{}, fmt.Errorf("%d entries for %d samples are no column: leave the field out (Options.Fields)", f.Shape[0], rows)
+	}
 	if f.Strings != nil {
 		return texts(f.Strings), arrow.Field{Name: f.Name, Type: arrow.BinaryTypes.String}, nil
 	}
@@ -88,12 +91,11 @@ func columnOf(f *loader.FieldData, held *lease) (arrow.Array, arrow.Field, error
 	if len(f.Shape) == 1 {
 		return scalars(f, element, held)
 	}
-	stored, permutation := layout(f.Shape[1:], f.Strides[1:])
+	stored, permutation := loader.MemoryOrder(f.Shape[1:], f.Strides[1:])
 	width := 1
 	for _, n := range stored {
 		width *= n
 	}
-	rows := f.Shape[0]
 	buffer := held.buffer(f.Bytes)
 	defer buffer.Release()
 	values := array.NewData(element, rows*width, []*memory.Buffer{nil, buffer}, nil, 0, 0)
@@ -158,22 +160,4 @@ func tensorOf(shape, permutation []int) arrow.Metadata {
 // extension marks a column as of a canonical extension type, by name: this package needs none of their code.
 func extension(name, metadata string) arrow.Metadata {
 	return arrow.NewMetadata([]string{"ARROW:extension:name", "ARROW:extension:metadata"}, []string{name, metadata})
-}
-
-// layout returns the shape of a sample in the order in which memory has it, and which of these axes each logical one
-// is; nil if it is the same.
-func layout(shape, strides []int) (stored, permutation []int) {
-	order := make([]int, len(shape))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return strides[b] - strides[a] })
-	stored, permutation = make([]int, len(shape)), make([]int, len(shape))
-	for at, axis := range order {
-		stored[at], permutation[axis] = shape[axis], at
-	}
-	if slices.IsSorted(permutation) {
-		return stored, nil
-	}
-	return stored, permutation
 }

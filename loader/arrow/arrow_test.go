@@ -85,6 +85,16 @@ func TestWhatArrowDoesNotHave(t *testing.T) {
 	}
 }
 
+// TestFieldWithoutARowForEachSample: a record has one length.
+func TestFieldWithoutARowForEachSample(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		b := batch(loader.FieldData{Name: "cu_seqlens", Dtype: "int32", Shape: []int{n}, Strides: []int{1}, Bytes: make([]byte, 4*n)})
+		if _, err := records.Record(b); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(`field "cu_seqlens": %d entries for 2 samples`, n)) {
+			t.Errorf("%d entries: %v", n, err)
+		}
+	}
+}
+
 // TestTheLastReferenceReleases: the batch's memory is given back when nothing of the record refers to it any more, and
 // no sooner.
 func TestTheLastReferenceReleases(t *testing.T) {

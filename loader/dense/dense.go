@@ -3,7 +3,6 @@ package dense
 
 import (
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"gorgonia.org/tensor"
@@ -21,7 +20,7 @@ func View(f *loader.FieldData) (*tensor.Dense, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dense.View: field %q: %w", f.Name, err)
 	}
-	stored, axes := layout(f.Shape, f.Strides)
+	stored, axes := loader.MemoryOrder(f.Shape, f.Strides)
 	t := tensor.New(tensor.WithShape(stored...), tensor.WithBacking(data))
 	if axes == nil {
 		return t, nil
@@ -57,22 +56,4 @@ func elements(f *loader.FieldData) (any, error) {
 func as[T any](b []byte) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
-}
-
-// layout returns the shape in the order in which memory has it, and the axes that make the logical shape of it;
-// nil if it is the same.
-func layout(shape, strides []int) (stored, axes []int) {
-	order := make([]int, len(shape)) // axes from the outermost in memory
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return strides[b] - strides[a] })
-	stored, axes = make([]int, len(shape)), make([]int, len(shape))
-	for at, axis := range order {
-		stored[at], axes[axis] = shape[axis], at
-	}
-	if slices.IsSorted(axes) {
-		return stored, nil
-	}
-	return stored, axes
 }
