@@ -15,8 +15,9 @@ const (
 	PackMegatron = "megatron"
 )
 
-// maxSequenceLength is tokens.MaxSequenceLength.
-const maxSequenceLength = 1 << 24
+// MaxSequenceLength bounds TokenSpec.SequenceLength: far above any model's, and small enough that lengths fit in
+// 32 bits and the tables that a plan of samples holds stay small.
+const MaxSequenceLength = 1 << 24
 
 // A TokenSpec says how sequences of tokens become the samples that an order is of (sampler/tokens). Each
 // Source.Samples then counts those samples.
@@ -57,8 +58,8 @@ func (t *TokenSpec) validate() error {
 		return nil
 	}
 	var errs []error
-	if t.SequenceLength < 1 || t.SequenceLength > maxSequenceLength {
-		errs = append(errs, fmt.Errorf("tokens.sequence_length: %d: must be 1 to %d", t.SequenceLength, maxSequenceLength))
+	if t.SequenceLength < 1 || t.SequenceLength > MaxSequenceLength {
+		errs = append(errs, fmt.Errorf("tokens.sequence_length: %d: must be 1 to %d", t.SequenceLength, MaxSequenceLength))
 	}
 	errs = append(errs, checkValue("tokens.packing", t.Packing, []string{PackWindows, PackChunk, PackBestFit, PackMegatron}))
 	if (t.Packing == PackMegatron) != (t.Megatron != nil) {

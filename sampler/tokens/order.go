@@ -13,16 +13,15 @@ import (
 // The values of Options.Packing.
 const (
 	// Windows cuts the sequences, one after another as they lie, into samples.
-	Windows = "windows"
+	Windows = sampler.PackWindows
 	// Chunk does the same with the sequences in an order of its own in every epoch.
-	Chunk = "chunk"
+	Chunk = sampler.PackChunk
 	// BestFit fills samples with whole sequences.
-	BestFit = "best-fit"
+	BestFit = sampler.PackBestFit
 )
 
-// MaxSequenceLength bounds the length of samples: far above any model's, and small enough that
-// lengths fit in 32 bits and the tables that a plan holds stay small.
-const MaxSequenceLength = 1 << 24
+// MaxSequenceLength bounds the length of samples.
+const MaxSequenceLength = sampler.MaxSequenceLength
 
 // domain separates the permutations of this package from every other use. docs/tokens.md specifies
 // them: like the order of samples they are a promise across versions.
@@ -106,20 +105,14 @@ func New(lengths sampler.Lengths, o Options) (*Order, error) {
 	return order, nil
 }
 
-// Options returns the options, with defaults filled in.
-func (o *Order) Options() Options { return o.options }
-
 // Samples returns the number of samples of an epoch: every epoch has as many.
 func (o *Order) Samples() int64 { return o.samples }
 
-// Packed tells what the pieces of a sample are. If false, they are L+1 consecutive tokens of a stream:
-// the first L are inputs, the last L their labels. If true, they are at most L inputs; every piece
-// stands for itself, and the label of its last token is the token that follows it in its sequence, if
-// one does.
-func (o *Order) Packed() bool { return o.options.Packing == BestFit }
-
-// Pieces appends the pieces of a sample, 0 to Samples()-1, in an epoch to dst and returns it. It
-// panics when there is no such sample: that is a mistake of the caller, never of the data.
+// Pieces appends the pieces of a sample, 0 to Samples()-1, in an epoch to dst and returns it. Those of
+// Windows and Chunk are L+1 consecutive tokens of a stream: the first L are inputs, the last L their
+// labels. Those of BestFit are at most L inputs; every piece stands for itself, and the label of its last
+// token is the token that follows it in its sequence, if one does. Pieces panics when there is no such
+// sample: that is a mistake of the caller, never of the data.
 func (o *Order) Pieces(epoch uint64, sample int64, dst []sampler.Piece) []sampler.Piece {
 	if sample < 0 || sample >= o.samples {
 		panic(fmt.Sprintf("tokens.Pieces: sample %d is outside 0..%d", sample, o.samples-1))

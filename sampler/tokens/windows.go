@@ -11,7 +11,7 @@ import (
 func (o *Order) windows(lengths sampler.Lengths) (err error) {
 	length := o.options.SequenceLength
 	var tokens int64
-	stretch := func(from, count int64, dst []sampler.Piece) []sampler.Piece { return nil }
+	var stretch func(from, count int64, dst []sampler.Piece) []sampler.Piece
 	if offsets, ok := lengths.(sampler.Offsets); ok {
 		if tokens = offsets.Offset(offsets.Sequences()); tokens < 0 {
 			return fmt.Errorf("%d tokens in all: %w", tokens, ErrLengths)
