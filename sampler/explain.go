@@ -2,7 +2,9 @@ package sampler
 
 import (
 	"encoding/hex"
+	"maps"
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -147,13 +149,8 @@ func (s *Sampler) explainStages() []Stage {
 	for _, p := range s.stream.paces {
 		starts[p.position] = true
 	}
-	positions := make([]uint64, 0, len(starts))
-	for p := range starts {
-		positions = append(positions, p)
-	}
-	sort.Slice(positions, func(i, j int) bool { return positions[i] < positions[j] })
 	var out []Stage
-	for _, p := range positions {
+	for _, p := range slices.Sorted(maps.Keys(starts)) {
 		step := s.stream.stepAt(p)
 		if step >= s.last {
 			break

@@ -50,7 +50,8 @@ type State struct {
 	// Policy is what the run does about bad samples.
 	Policy Policy
 	// Members are the first 16 hex digits of the identity of each dataset, in the order of the sources, where
-	// Dataset is of several: so that a mismatch can name the one that differs. What does not fit is left out.
+	// Dataset is of several: so that a mismatch can name the one that differs. They are left out when the state would
+	// exceed 16 KB with them.
 	Members []string
 	// Given is set where the samples of steps come from the caller and not from the Spec.
 	Given *Given
@@ -85,7 +86,7 @@ func (s *Sampler) State(dataset [32]byte, step int64, p Policy) State {
 	return st
 }
 
-// WithMembers returns the state with the identities of the datasets in it, as far as there is room for them.
+// WithMembers returns the state with the identities of the datasets in it, or with none where there is no room for all.
 func (st State) WithMembers(identities [][32]byte) State {
 	st.Members = nil
 	for _, id := range identities {
@@ -281,7 +282,7 @@ func (st State) diffSpec(here *Spec) []string {
 	if st.SpecDigest == hex.EncodeToString(digest[:]) {
 		return nil
 	}
-	if there, err := parseSpec(st.Spec); err == nil && len(st.Spec) > 0 {
+	if there, err := parseSpec(st.Spec); err == nil {
 		if here.continues(&there, st.Step) {
 			return nil
 		}
