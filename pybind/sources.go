@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/stepahead-io/stepahead/loader"
@@ -60,20 +61,11 @@ type places []*address.Place
 func (p places) Close() error {
 	var errs []error
 	for i, place := range p {
-		if !p[:i].has(place) {
+		if !slices.Contains(p[:i], place) {
 			errs = append(errs, place.Close())
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func (p places) has(place *address.Place) bool {
-	for _, other := range p {
-		if other == place {
-			return true
-		}
-	}
-	return false
 }
 
 // openPlaces opens the stores of the datasets and returns, beside them, what each dataset is called there.

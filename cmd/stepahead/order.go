@@ -136,7 +136,7 @@ func (f *orderFlags) sampler() (*sampler.Sampler, error) {
 	return s, nil
 }
 
-// orderLine is what --json prints of a step. Sources and Epochs are of mixtures.
+// orderLine is what --json prints of a step. Sources and Epochs are of streams, whose sources have epochs of their own.
 type orderLine struct {
 	Step    int64    `json:"step"`
 	Epoch   int64    `json:"epoch"`
@@ -150,8 +150,8 @@ func printOrder(ctx context.Context, out io.Writer, f *orderFlags) error {
 	if err != nil {
 		return exit.Usage(fmt.Errorf("order: %w", err))
 	}
-	w := bufio.NewWriter(out)
-	put := showTable(w, s.Spec().Sources)
+	w, spec := bufio.NewWriter(out), s.Spec()
+	put := showTable(w, spec.Sources)
 	if f.json {
 		put = showJSON(w)
 	}
@@ -162,19 +162,18 @@ func printOrder(ctx context.Context, out io.Writer, f *orderFlags) error {
 		} else {
 			refs = s.Step(step, refs[:0])
 		}
-		if err := put(orderLineOf(s, step, refs)); err != nil {
+		if err := put(orderLineOf(step, s.Epoch(step), refs, spec.Last == sampler.LastCarry)); err != nil {
 			return fmt.Errorf("order: %w", err)
 		}
 	}
 	return errors.Join(w.Flush(), ctx.Err())
 }
 
-func orderLineOf(s *sampler.Sampler, step int64, refs []sampler.SampleRef) orderLine {
-	l := orderLine{Step: step, Epoch: s.Epoch(step), Samples: make([]uint64, len(refs))}
-	mixture := s.Spec().Last == sampler.LastCarry
+func orderLineOf(step, epoch int64, refs []sampler.SampleRef, stream bool) orderLine {
+	l := orderLine{Step: step, Epoch: epoch, Samples: make([]uint64, len(refs))}
 	for i, r := range refs {
 		l.Samples[i] = r.Sample
-		if mixture {
+		if stream {
 			l.Sources, l.Epochs = append(l.Sources, r.Source), append(l.Epochs, r.Epoch)
 		}
 	}
