@@ -20,7 +20,10 @@ import sys
 import tarfile
 import tempfile
 import time
+from dataclasses import asdict
 from typing import Any
+
+from benchmarks.run import WRONG, Row, at_most, quartiles, show
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARDS = 4
@@ -52,13 +55,13 @@ def scan(folder: pathlib.Path) -> float:
 
 
 def index(folder: pathlib.Path, dataset: pathlib.Path) -> dict[str, Any]:
-    command = [ROOT / "bin" / "stepahead", "index", folder, "-o", dataset, "--json"]
+    command = [str(ROOT / "bin" / "stepahead"), "index", str(folder), "-o", str(dataset), "--json"]
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     said: dict[str, Any] = json.loads(result.stdout)
     return said
 
 
-def case(label: str, size: int, samples: int, bar: float) -> list[dict[str, Any]]:
+def case(label: str, size: int, samples: int, bar: float) -> list[Row]:
     with tempfile.TemporaryDirectory() as work:
         folder = pathlib.Path(work) / "shards"
         folder.mkdir()
@@ -68,43 +71,32 @@ def case(label: str, size: int, samples: int, bar: float) -> list[dict[str, Any]
             once.append(scan(folder))
             said = index(folder, pathlib.Path(work) / f"dataset-{round_}")
             if said["samples"] != SHARDS * samples:
-                raise SystemExit(3)
+                raise SystemExit(WRONG)
             ours.append(said["seconds"])
     share = said["read"] / said["bytes"]
     name = f"index, WebDataset tar, members of {label}"
-    seconds = statistics.quantiles(ours, n=4, method="inclusive")
+    low, median, high = quartiles(ours)
+    peer = f"reading the {said['bytes'] >> 20} MiB once {statistics.median(once):.3f} s"
     return [
-        row(f"{name}: bytes read of the files' bytes", f"<= {bar:g}", share, None, "", "", share <= bar),
-        row(
-            f"{name}: {SHARDS} shards at once",
-            "none",
-            seconds[1],
-            (seconds[0], seconds[2]),
-            "s",
-            f"reading the {said['bytes'] >> 20} MiB once {statistics.median(once):.3f} s",
-            True,
-        ),
+        Row(f"{name}: bytes read of the files' bytes", f"<= {bar:g}", share, None, "", "", share <= bar),
+        Row(f"{name}: {SHARDS} shards at once", "none", median, (low, high), "s", peer, True),
     ]
 
 
-def tokens() -> list[dict[str, Any]]:
+def tokens() -> list[Row]:
     """Opening, and checking, an .idx of 10 million documents: Go benchmarks of the package that reads it."""
     command = ["go", "test", "-run", "^$", "-bench", "Tokens$", "-benchtime", "10x", "-count", str(ROUNDS), "./binfmt"]
     text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    rows = []
-    for kind, bar in (("Open", 50.0), ("Check", None)):
-        ms = [
-            float(v) / 1e6 for v in re.findall(rf"^Benchmark{kind}Tokens\S*\s+\d+\s+([\d.]+) ns/op", text, re.MULTILINE)
-        ]
-        low, median, high = statistics.quantiles(ms, n=4, method="inclusive")
-        name = f"Megatron .idx of 10^7 documents, {kind.lower()}"
-        met = bar is None or median <= bar
-        rows.append(row(name, f"<= {bar:g} ms" if bar else "none", median, (low, high), "ms", "", met))
-    return rows
 
+    def milliseconds(kind: str) -> list[float]:
+        lines = re.findall(rf"^Benchmark{kind}Tokens\S*\s+\d+\s+([\d.]+) ns/op", text, re.MULTILINE)
+        return quartiles([float(v) / 1e6 for v in lines])
 
-def row(name: str, bar: str, median: float, spread: tuple[float, float] | None, unit: str, peer: str, met: bool) -> Any:
-    return {"row": name, "bar": bar, "median": median, "spread": spread, "unit": unit, "peer": peer, "met": met}
+    low, median, high = milliseconds("Check")
+    return [
+        at_most("Megatron .idx of 10^7 documents, open", 50, milliseconds("Open"), "ms"),
+        Row("Megatron .idx of 10^7 documents, check", "none", median, (low, high), "ms", "", True),
+    ]
 
 
 def main() -> int:
@@ -113,11 +105,10 @@ def main() -> int:
     args = parser.parse_args()
     rows = [r for c in CASES for r in case(*c)] + tokens()
     if args.json:
-        print(json.dumps({"rows": rows}))
+        print(json.dumps({"rows": [asdict(r) for r in rows]}))
     else:
-        for r in rows:
-            print(f"{r['row']}: {r['median']:.4f} {r['unit']} ({r['bar']}) {r['peer']}")
-    return 0 if all(r["met"] for r in rows) else 1
+        print("\n".join(map(show, rows)))
+    return 0 if all(r.met for r in rows) else 1
 
 
 if __name__ == "__main__":
