@@ -206,11 +206,7 @@ func again(ctx context.Context, f func() error) error {
 		if i == tries || !passing(err) {
 			return err
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if store.Sleep(ctx, wait) != nil {
 			return err
 		}
 		wait *= 2

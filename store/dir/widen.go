@@ -2,6 +2,7 @@ package dir
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -59,17 +60,33 @@ func holds(folder, p string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// way is what a rootFile may hold.
+// way is what a rootFile may hold, in at most maxRootFile bytes.
 var way = regexp.MustCompile(`^\.\.(/\.\.)*\n?$`)
+
+const maxRootFile = 1 << 10
 
 // widened returns the root that Widen wrote for a path.
 func widened(abs string) (root string, ok bool) {
 	for p := abs; ; p = filepath.Dir(p) {
-		if text, err := os.ReadFile(filepath.Join(p, rootFile)); err == nil && len(text) < 1024 && way.Match(text) {
+		if text := readRoot(p); way.Match(text) {
 			return filepath.Join(p, strings.TrimSpace(string(text))), true
 		}
 		if p == filepath.Dir(p) {
 			return "", false
 		}
 	}
+}
+
+// readRoot returns what the rootFile in a folder holds, nothing if there is none that may be one.
+func readRoot(folder string) []byte {
+	f, err := os.Open(filepath.Join(folder, rootFile))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxRootFile+1))
+	if err != nil || len(text) > maxRootFile {
+		return nil
+	}
+	return text
 }
