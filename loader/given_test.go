@@ -228,6 +228,19 @@ func TestGivenStepsResume(t *testing.T) {
 	}
 }
 
+// TestGivenDigestThatIsNone: a state made by hand is refused, not taken up.
+func TestGivenDigestThatIsNone(t *testing.T) {
+	_, options := givenKit(t)
+	l := mustOpen(t, options(nil))
+	for _, digest := range []string{"", "ab", strings.Repeat("ab", 33), strings.Repeat("x", 64)} {
+		st := l.State()
+		st.Given = &sampler.Given{Digest: digest}
+		if err := l.Load(st); err == nil || !strings.Contains(err.Error(), "given.digest") {
+			t.Errorf("%q: %v", digest, err)
+		}
+	}
+}
+
 func mismatched(err error, want string) bool {
 	var m *sampler.MismatchError
 	return errors.As(err, &m) && slices.ContainsFunc(m.Diff, func(d string) bool { return strings.Contains(d, want) })

@@ -69,16 +69,27 @@ func (l *Loader) standsAs(st sampler.State) bool {
 }
 
 // digestOf is the digest of a state that was checked.
-func digestOf(g *sampler.Given) (digest [32]byte) {
-	if _, err := hex.Decode(digest[:], []byte(g.Digest)); err != nil {
-		return [32]byte{} // Check has refused it
-	}
+func digestOf(g *sampler.Given) [32]byte {
+	digest, _ := parseDigest(g.Digest) // check has refused what is none
 	return digest
+}
+
+func parseDigest(text string) (digest [32]byte, err error) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != len(digest) {
+		return digest, fmt.Errorf("given.digest: %.80q: must be 64 hexadecimal digits: the state is damaged", text)
+	}
+	return [32]byte(b), nil
 }
 
 // check returns a *sampler.MismatchError if a state is not one of this run. Sources that were added at the end since
 // are no mismatch where the order agrees.
 func (l *Loader) check(st sampler.State) error {
+	if st.Given != nil {
+		if _, err := parseDigest(st.Given.Digest); err != nil {
+			return err
+		}
+	}
 	id := l.data.Identity()
 	if there, err := hex.DecodeString(st.Dataset); err == nil && len(there) == len(id) && l.data.BeganAs([32]byte(there), st.Sources()) {
 		id = [32]byte(there)
