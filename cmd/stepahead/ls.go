@@ -130,18 +130,25 @@ func list(ctx context.Context, p *address.Place) ([]store.Info, error) {
 
 // listed is one line of --json.
 type listed struct {
-	Name    string    `json:"name"`
-	NameHex string    `json:"name_hex,omitempty"` // the bytes of a name that is not UTF-8
-	URL     string    `json:"url"`
-	Dir     bool      `json:"dir"`
-	Size    int64     `json:"size"`
-	Changed time.Time `json:"mtime"`
+	Name    string `json:"name"`
+	NameHex string `json:"name_hex,omitempty"` // the bytes of a name that is not UTF-8
+	URL     string `json:"url"`
+	Dir     bool   `json:"dir"`
+	Size    int64  `json:"size"`
+	Changed stamp  `json:"mtime"`
 	// Replicas is the number that the file is to have; 0 for folders and where the store cannot tell.
 	Replicas int            `json:"replicas"`
 	Owner    string         `json:"owner"`
 	Identity store.Identity `json:"identity,omitempty"`
 	Blocks   []listedBlock  `json:"blocks,omitempty"`
 }
+
+// stamp is a time of change. Anyone may give a file any, and a year beyond 9999, which time.Time refuses to write as JSON,
+// must not end the list.
+type stamp struct{ time.Time }
+
+// MarshalJSON implements json.Marshaler.
+func (s stamp) MarshalJSON() ([]byte, error) { return json.Marshal(s.Format(time.RFC3339Nano)) }
 
 type listedBlock struct {
 	Off      int64           `json:"off"`
@@ -158,7 +165,7 @@ type listedReplica struct {
 
 func describe(p *address.Place, info store.Info) listed {
 	l := listed{
-		Name: path.Base(info.Name), URL: p.URL(info.Name), Dir: info.Dir, Size: info.Size, Changed: info.ModTime.UTC(),
+		Name: path.Base(info.Name), URL: p.URL(info.Name), Dir: info.Dir, Size: info.Size, Changed: stamp{info.ModTime.UTC()},
 		Replicas: info.Replicas, Owner: info.Owner, Identity: info.Identity,
 	}
 	if !utf8.ValidString(l.Name) {

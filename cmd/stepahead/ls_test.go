@@ -75,6 +75,18 @@ func TestLsJSON(t *testing.T) {
 	}
 }
 
+// TestLsOddTimes: a time that no JSON library takes is printed all the same.
+func TestLsOddTimes(t *testing.T) {
+	for at, want := range map[time.Time]string{
+		time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC): `"2026-01-02T03:04:05.0000006Z"`,
+		time.UnixMilli(1 << 49).UTC():                 `"19809-03-05T11:03:41.312Z"`,
+	} {
+		if got, err := json.Marshal(stamp{at}); err != nil || string(got) != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+}
+
 func TestLsExitCodes(t *testing.T) {
 	root, _ := cluster(t)
 	if code, out, errOut := command(t, "ls", filepath.Join(root, "gone")); code != exit.Environment || out != "" || !strings.Contains(errOut, "/gone") {
