@@ -469,7 +469,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestVanishingReaders holds case AG-3: clients that connect, ask and vanish leave no goroutine, no
+// TestVanishingReaders: clients that connect, ask and vanish leave no goroutine, no
 // waiting reader and no bytes behind. TestMain looks for goroutines.
 func TestVanishingReaders(t *testing.T) {
 	c, a, tr := allOn(t, nil)

@@ -157,7 +157,7 @@ func TestIndexIsNotCopied(t *testing.T) {
 	}
 }
 
-// TestIndexCut (BF-6) cuts a file at every length, as if it were still being written: always an error,
+// TestIndexCut cuts a file at every length, as if it were still being written: always an error,
 // never a panic and never fewer rows.
 func TestIndexCut(t *testing.T) {
 	rows := photoRows(20)

@@ -54,7 +54,7 @@ func tokensInMemory(data []byte, binBytes int64) (*TokenIndex, error) {
 }
 
 // TestTokensRefuse: each rule of the format, broken, is an error that names the numbers and is found at open, or, where only reading
-// everything tells, by Check. BF-1 is the document array that ends too early.
+// everything tells, by Check.
 func TestTokensRefuse(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*idxFile)

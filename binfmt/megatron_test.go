@@ -103,7 +103,7 @@ func sameArrays(t *testing.T, x *TokenIndex, want peerSays) {
 	}
 }
 
-// TestTokensAsMegatron compares every sequence of the golden files, byte for byte, with what megatron-core reads. BF-2: "zero" has
+// TestTokensAsMegatron compares every sequence of the golden files, byte for byte, with what megatron-core reads. "zero" has
 // the lengths 0,5,0,0,7 and documents without sequences.
 func TestTokensAsMegatron(t *testing.T) {
 	for name, want := range readPeer(t) {
@@ -131,7 +131,7 @@ func TestTokensAsMegatron(t *testing.T) {
 	}
 }
 
-// TestTokensOfNothing: a set of empty sequences opens, checks and ends at once (BF-2).
+// TestTokensOfNothing: a set of empty sequences opens, checks and ends at once.
 func TestTokensOfNothing(t *testing.T) {
 	x := openPair(t, filepath.Join(megatronGolden, "none"))
 	if err := x.Check(t.Context()); err != nil || x.Sequences() != 3 || x.Tokens() != 0 {

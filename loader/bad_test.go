@@ -46,7 +46,7 @@ func wantIDs(l *Loader, bad ...uint64) (out [][]uint64) {
 	return out
 }
 
-// A sample that is bad by content is replaced by the order's own rule, on whatever rank meets it (LO-6).
+// A sample that is bad by content is replaced by the order's own rule, on whatever rank meets it.
 func TestBadSamplesAreReplaced(t *testing.T) {
 	k := badKit(t)
 	l := mustOpen(t, k.options(t))

@@ -192,7 +192,7 @@ func checkTail(t *testing.T, k *kit, l *Loader, b *Batch) {
 	}
 }
 
-// One loop is the rest of an epoch, the next loop the next epoch (LO-2, LO-4).
+// One loop is the rest of an epoch, the next loop the next epoch.
 func TestEpochs(t *testing.T) {
 	k := newKit(t, 30, 30, nil) // 3 steps an epoch
 	o := k.options(t)
@@ -224,7 +224,7 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// A state taken at the end of an epoch starts the next one, and is not changed by loading (LO-3, LO-5).
+// A state taken at the end of an epoch starts the next one, and is not changed by loading.
 func TestStateAtEndOfEpoch(t *testing.T) {
 	k := newKit(t, 30, 30, nil)
 	l := mustOpen(t, k.options(t))
@@ -262,7 +262,7 @@ func TestBeginForgetsTheEnd(t *testing.T) {
 	}
 }
 
-// Resuming gives the next step first and reads nothing of what is skipped (LO-1), with state counted
+// Resuming gives the next step first and reads nothing of what is skipped, with state counted
 // by delivered batches, not by those built ahead.
 func TestResumeReadsNothingSkipped(t *testing.T) {
 	k := newKit(t, 160, 40, nil)

@@ -106,7 +106,7 @@ func TestAWindowTouchesOnlyItsChunks(t *testing.T) {
 	}
 }
 
-// SA-2: a restored run gives the same stream, on the same object and on a new one.
+// A restored run gives the same stream, on the same object and on a new one.
 func TestBlockShuffleResumes(t *testing.T) {
 	spec := Spec{Version: SpecVersion, Seed: 7, GlobalBatch: 16, Shuffle: ShuffleBlock, Chunk: 10, Window: 3, Sources: []Source{{Samples: 1003}}}
 	s := mustNew(t, spec)

@@ -212,7 +212,7 @@ func TestRanksDealAMixtureLikeTheWholeStep(t *testing.T) {
 	})
 }
 
-// SA-1, SA-5 and a known crash of blends with extreme weights: tiny sources wrap to their next epoch.
+// Sources of a few samples, and weights at which other blends crash: tiny sources wrap to their next epoch.
 func TestTinySourcesAndExtremeWeights(t *testing.T) {
 	for name, spec := range map[string]Spec{
 		"3 samples, 16 ranks": mixture(64, []uint64{1e6, 3}, nil),

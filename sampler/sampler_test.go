@@ -96,7 +96,7 @@ func checkPadding(t *rapid.T, s *Sampler, epoch int64, rest int, count map[uint6
 	}
 }
 
-// SA-3: the global batch of a step does not depend on the world size, so neither does a resume.
+// The global batch of a step does not depend on the world size, so neither does a resume.
 func TestRanksDealTheSameGlobalBatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSpec(t, 1<<62)
@@ -166,7 +166,7 @@ func TestEpochsSeedsAndNamesHaveTheirOwnOrder(t *testing.T) {
 	}
 }
 
-// SA-4: a fresh object gives the remaining samples of an interrupted epoch.
+// A fresh object gives the remaining samples of an interrupted epoch.
 func TestAFreshSamplerGivesTheSame(t *testing.T) {
 	a, b := mustNew(t, testSpec(1e6+1, 32)), mustNew(t, testSpec(1e6+1, 32))
 	for step := range int64(50) {

@@ -21,7 +21,7 @@ func reload(t rapid.TB, st State) State {
 	return got
 }
 
-// LO-5, and the promise of equal bytes: saving what was just loaded gives the same bytes.
+// Saving what was just loaded gives the same bytes.
 func TestStateSurvivesARoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := mustNew(t, drawSpec(t, maxSamples))
@@ -49,7 +49,7 @@ func TestStateBytes(t *testing.T) {
 	}
 }
 
-// LO-2, LO-3, LO-4: a state of an epoch's end starts the next epoch, and all of them are whole.
+// A state of an epoch's end starts the next epoch, and all of them are whole.
 func TestAResumeAnywhereGivesTheUnbrokenRun(t *testing.T) {
 	s := mustNew(t, testSpec(100, 16))
 	var whole []SampleRef

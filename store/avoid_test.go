@@ -20,7 +20,7 @@ func spoil(t testing.TB, s *dir.Store, node string, data []byte) {
 	must(t, os.WriteFile(path, data, 0o644))
 }
 
-// LO-6 for indexes: one bad node does no harm, wherever it stands among the replicas of each block; bad
+// Of indexes too: one bad node does no harm, wherever it stands among the replicas of each block; bad
 // bytes everywhere are an error; and so is, of another kind, a node that is down.
 func TestCacheLocalAvoidsABadNode(t *testing.T) {
 	data := random(300_000) // 10 blocks on 2 nodes

@@ -126,7 +126,7 @@ func TestFaultCorrupt(t *testing.T) {
 	}
 }
 
-// LO-6 through the decorator: one replica is wrong, the other is not.
+// Through the decorator: one replica is wrong, the other is not.
 func TestFaultCorruptOneReplica(t *testing.T) {
 	s, data := faulty(t, "corrupt(offset=500, node=dn2)")
 	f := storetest.Open(t, s, "/d/a.bin")

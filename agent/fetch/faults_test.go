@@ -263,7 +263,7 @@ func TestTokenStaysHere(t *testing.T) {
 	}
 }
 
-// TestKeepAliveAgrees is AG-2: in ten idle minutes the agent sends nobody away for pinging too often.
+// TestKeepAliveAgrees: in ten idle minutes the agent sends nobody away for pinging too often.
 func TestKeepAliveAgrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lis := bufconn.Listen(1 << 16)
@@ -289,7 +289,7 @@ func TestKeepAliveAgrees(t *testing.T) {
 	})
 }
 
-// TestVanishingClients is AG-3: clients that come and go leave nothing behind.
+// TestVanishingClients: clients that come and go leave nothing behind.
 func TestVanishingClients(t *testing.T) {
 	vanish(t, 40, 3)
 }
@@ -478,7 +478,7 @@ func TestNoSuchService(t *testing.T) {
 	}
 }
 
-// TestLargestSample is AG-1: one prepared sample of 545 MB.
+// TestLargestSample: one prepared sample of 545 MB.
 func TestLargestSample(t *testing.T) {
 	testdata.Soak(t)
 	p := tensor(noise(545_000_000, 3))

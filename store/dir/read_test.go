@@ -102,9 +102,9 @@ func TestDeadNodes(t *testing.T) {
 	}
 }
 
-// LO-6: a byte is wrong in one replica, then in all. Each replica has bytes of its own, so a reader that
+// A byte is wrong in one replica, then in all. Each replica has bytes of its own, so a reader that
 // checks sums finds the good one, and finds none when there is none.
-func TestLO6CorruptReplica(t *testing.T) {
+func TestCorruptReplica(t *testing.T) {
 	s := newCluster(t, cluster(), dir.Options{})
 	data := random(100_000)
 	storetest.Put(t, s, "/d/f", data)

@@ -127,7 +127,7 @@ def test_resume_at_another_world_size_continues_the_run(dataset: pathlib.Path) -
     for rank in range(2):
         with open_loader(dataset, transform=RANDOM, rank=rank, world_size=2) as loader:
             loader.load_state_dict(state)
-            assert loader.state_dict() == state  # LO-5: saving straight after a restore
+            assert loader.state_dict() == state  # saved straight after a restore
             seen += history(loader, 7)
     assert sorted(seen) == sorted(want)
 
@@ -136,7 +136,7 @@ def test_state_at_the_end_of_an_epoch_starts_the_next(dataset: pathlib.Path) -> 
     with open_loader(dataset) as loader:
         assert sum(1 for _ in loader) == STEPS
         state = loader.state_dict()
-    with open_loader(dataset) as loader:  # LO-2, LO-3
+    with open_loader(dataset) as loader:
         loader.load_state_dict(state)
         assert [b.epoch for b in loader] == [1] * STEPS
         assert [b.epoch for b in loader] == [2] * STEPS
