@@ -128,7 +128,7 @@ func (o *output) mend(cause error) error {
 	}
 	o.broke++
 	switch {
-	case store.ClassOf(cause) != store.Retryable || errors.Is(cause, errGone) || errors.Is(cause, errUnreported):
+	case store.ClassOf(cause) != store.Retryable || final(cause):
 		return cause
 	case o.broke > maxBroken:
 		return fmt.Errorf("%d failures in turn, the last: %w", o.broke, cause)
@@ -146,6 +146,11 @@ func (o *output) mend(cause error) error {
 	}
 	s.sent = 0
 	return o.w.pause(o.ctx, min(time.Duration(o.broke-1)*100*time.Millisecond, time.Second))
+}
+
+// final tells whether another attempt would come to the same, or only after minutes in which it has been made already.
+func final(cause error) bool {
+	return errors.Is(cause, errGone) || errors.Is(cause, errUnreported) || errors.Is(cause, namenode.ErrGaveUp)
 }
 
 // abandon gives a block up if all its bytes are here: another is faster than what is left of it.

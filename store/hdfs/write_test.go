@@ -246,6 +246,34 @@ func TestALostLeaseIsSaid(t *testing.T) {
 	}
 }
 
+// TestNameNodesAreWaitedForOnce: the Client has waited minutes for them, which a writer must not do for each failure again.
+func TestNameNodesAreWaitedForOnce(t *testing.T) {
+	for _, method := range []string{"addBlock", "updateBlockForPipeline", "updatePipeline"} {
+		c := newLake(t)
+		asked := 0
+		c.fail = func(m, _ string) error {
+			if m != method {
+				return nil
+			}
+			asked++
+			return fmt.Errorf("%w: %w", namenode.ErrGaveUp, store.ErrUnavailable)
+		}
+		c.fault = func(_ int, r fakedn.Request) fakedn.Fault {
+			if r.Write.GetStage() == hproto.OpWriteBlock_SETUP_CREATE {
+				return fakedn.Fault{Hangup: true, After: 100} // more than go without an answer
+			}
+			return fakedn.Fault{}
+		}
+		s := newWriteStore(c)
+		s.writes.conf = new(conf.Config).With("dfs.blocksize", "16m")
+		err := writeFile(s, "/f", random(16<<20, 5))
+		if !errors.Is(err, namenode.ErrGaveUp) || store.ClassOf(err) != store.Retryable || asked != 1 {
+			t.Errorf("%s: %v after %d calls, want 1", method, err, asked)
+		}
+		c.wantOnly(t)
+	}
+}
+
 // TestPermanentErrorsAreNotRetried: asking again does not help against a quota.
 func TestPermanentErrorsAreNotRetried(t *testing.T) {
 	for _, c := range []struct {

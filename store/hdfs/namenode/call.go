@@ -17,6 +17,15 @@ import (
 // ErrOutcomeUnknown marks the failure of a call that changes something and was sent: it may have taken place.
 var ErrOutcomeUnknown = errors.New("it is not known whether the call took place")
 
+// ErrGaveUp marks the failure of a call that was repeated for as long as Options say: whoever repeats it waits that long again.
+var ErrGaveUp = errors.New("no NameNode could do it for as long as it was tried")
+
+// gaveUp is an error that matches ErrGaveUp too.
+type gaveUp struct{ error }
+
+func (e gaveUp) Unwrap() error      { return e.error }
+func (gaveUp) Is(target error) bool { return target == ErrGaveUp }
+
 // kind says when a call may be sent twice.
 type kind int
 
@@ -229,7 +238,7 @@ func (x *calling) giveUp(f *failure) error {
 		return f.err
 	}
 	if f.cause == causeBusy {
-		return fmt.Errorf("%d attempts: %w", x.tries, f.err)
+		return gaveUp{fmt.Errorf("%d attempts: %w", x.tries, f.err)}
 	}
 	err := fmt.Errorf("no NameNode of %s answers (%d attempts in %v): %w", x.client.options.Cluster.Name, x.tries,
 		x.client.options.Clock.Now().Sub(x.began).Round(time.Millisecond), store.ErrUnavailable)
@@ -238,5 +247,5 @@ func (x *calling) giveUp(f *failure) error {
 			err = fmt.Errorf("%w; %s: %w", err, n.at.Addr, last)
 		}
 	}
-	return x.outcome(err)
+	return gaveUp{x.outcome(err)}
 }

@@ -146,7 +146,7 @@ func TestNobodyAnswers(t *testing.T) {
 	dead.stop()
 	c := newClient(t, options(dead))
 	_, err := length(t.Context(), c)
-	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, syscall.ECONNREFUSED) || store.ClassOf(err) != store.Retryable {
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, namenode.ErrGaveUp) || !errors.Is(err, syscall.ECONNREFUSED) || store.ClassOf(err) != store.Retryable {
 		t.Errorf("%v", err)
 	}
 	if want := "no NameNode of lake answers (3 attempts in "; !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dead.addr()) {
