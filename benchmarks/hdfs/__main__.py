@@ -21,6 +21,9 @@ from typing import Any
 
 from benchmarks import run
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "internal" / "hdfstest" / "minihdfs"))
+from minihdfs import MiniHdfs
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = ROOT / "build" / "bench-hdfs"
@@ -76,25 +79,12 @@ class Process:
         self.process.wait(60)
 
 
-class Cluster(Process):
-    """A real HDFS; `settings` are Hadoop's."""
-
-    def __init__(self, work: pathlib.Path, **settings: str) -> None:
-        command = [str(BIN / "minihdfs"), "--json", f"--datanodes={DATANODES}"]
-        for key, value in settings.items():
-            command += ["--set", f"{key}={value}"]
-        super().__init__("minihdfs", command, work / "cluster.log")
-        hello = self.read()
-        self.url, self.conf, self.class_path = hello["url"], hello["conf"], hello["classPath"]
-
-    def put(self, path: str, local: pathlib.Path, replication: int, block: int) -> None:
-        args = {"path": path, "local": str(local), "replication": replication, "blockSize": block, "user": "hdfs"}
-        if error := self.ask({"op": "put", "args": args}).get("error"):
-            raise RuntimeError(f"put {path}: {error}")
+def put(cluster: MiniHdfs, path: str, local: pathlib.Path, replication: int, block: int) -> None:
+    cluster.do("put", path=path, local=str(local), replication=replication, blockSize=block, user="hdfs")
 
 
-def racer(name: str, cluster: Cluster, work: pathlib.Path) -> Process:
-    env = {**os.environ, "HADOOP_USER_NAME": "trainer", "HADOOP_CONF_DIR": cluster.conf}
+def racer(name: str, cluster: MiniHdfs, work: pathlib.Path) -> Process:
+    env = {**os.environ, **cluster.environment()}
     commands = {
         "native": [str(PEERS), str(HERE / "native.py"), "--url", cluster.url],
         "java": [
@@ -112,9 +102,10 @@ def racer(name: str, cluster: Cluster, work: pathlib.Path) -> Process:
 
 
 @contextlib.contextmanager
-def contest(work: pathlib.Path, names: list[str], **settings: str) -> Iterator[tuple[Cluster, dict[str, Process]]]:
+def contest(work: pathlib.Path, names: list[str], **settings: str) -> Iterator[tuple[MiniHdfs, dict[str, Process]]]:
     """A cluster and the clients that race on it; one that cannot start is named and left out."""
-    cluster = Cluster(work, **settings)
+    options = [f"--datanodes={DATANODES}", *(f"--set={key}={value}" for key, value in settings.items())]
+    cluster = MiniHdfs(BIN / "minihdfs", *options, log=work / "cluster.log")
     racers: dict[str, Process] = {}
     try:
         for name in names:
@@ -124,9 +115,11 @@ def contest(work: pathlib.Path, names: list[str], **settings: str) -> Iterator[t
                 print(f"hdfs: NOT MEASURED: {TITLES[name]}: {error}", file=sys.stderr, flush=True)
         yield cluster, racers
     finally:
-        for process in (*racers.values(), cluster):
+        for process in racers.values():
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 process.end()
+        with contextlib.suppress(OSError):
+            cluster.close()
 
 
 def race(racers: dict[str, Process], names: list[str], rounds: int, task: Callable[[int], Result]) -> Results:
@@ -245,7 +238,7 @@ def scattered(racers: dict[str, Process], rounds: int) -> Iterator[run.Row]:
     yield bound(f"NameNode calls in {count:,} such reads", 0, calls, "", "")
 
 
-def memory(cluster: Cluster, work: pathlib.Path, rounds: int) -> Iterator[run.Row]:
+def memory(cluster: MiniHdfs, work: pathlib.Path, rounds: int) -> Iterator[run.Row]:
     values = []
     for _ in range(rounds):  # a process each: what it keeps from before would hide growth
         process = racer("stepahead", cluster, work)
@@ -261,7 +254,7 @@ def spread(work: pathlib.Path, data: pathlib.Path, rounds: int) -> Iterator[run.
     names = ["stepahead", "bare", "native", "colinmarc", "java"]
     throttle = {"dfs.datanode.data.read.bandwidthPerSec": "20m"}
     with contest(work, names, **throttle) as (cluster, racers):
-        cluster.put(LARGE, data, DATANODES, 64 * MIB)
+        put(cluster, LARGE, data, DATANODES, 64 * MIB)
         results: Results = {name: [] for name in ("stepahead", "bare")}
         for i in range(rounds):
             for name in list(results)[:: 1 if i % 2 else -1]:
@@ -297,10 +290,10 @@ def measure(rounds: int, size: int, only: list[str]) -> Iterator[run.Row]:
         work = pathlib.Path(folder)
         if not only or set(only) - {"spread"}:
             with contest(work, list(TITLES)) as (cluster, racers):
-                cluster.put(LARGE, make(work / "large", size), 1, 128 * MIB)
+                put(cluster, LARGE, make(work / "large", size), 1, 128 * MIB)
                 small = make(work / "small", FILE)
                 for path in FILES:
-                    cluster.put(path, small, 3, 4 * MIB)
+                    put(cluster, path, small, 3, 4 * MIB)
                 gate(racers)
                 parts: dict[str, Callable[[], Iterator[run.Row]]] = {
                     "stream": lambda: stream(racers, rounds, size),

@@ -6,9 +6,12 @@ import json
 import os
 import pathlib
 import subprocess
-from typing import Any
+import sys
 
 from processes import ROOT, stepahead, wait
+
+sys.path.append(str(ROOT / "internal" / "hdfstest" / "minihdfs"))
+from minihdfs import MiniHdfs
 
 BLOCK = 4 << 20  # holds a large photograph whole
 REPLICAS = 2
@@ -55,61 +58,36 @@ class Hdfs:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.log = folder / "hdfs.log"
+        self.cluster: MiniHdfs | None = None
 
     def start(self) -> None:
-        command = [str(ROOT / "build" / "minihdfs"), "--json", "--processes", "--datanodes", "3"]
-        command += ["--set", f"dfs.blocksize={BLOCK}", "--set", f"dfs.replication={REPLICAS}"]
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-        cluster = self._answer()
-        self.url = f"{cluster['url']}/"
+        options = ["--processes", "--datanodes=3", f"--set=dfs.blocksize={BLOCK}", f"--set=dfs.replication={REPLICAS}"]
+        self.cluster = cluster = MiniHdfs(ROOT / "build" / "minihdfs", *options, log=self.log)
+        self.url = f"{cluster.url}/"
         self.dataset = f"{self.url}user/{self.user}/photos"
-        self.environment = {"HADOOP_CONF_DIR": cluster["conf"], "HADOOP_USER_NAME": self.user}
-        self.agent_environment = {"HADOOP_CONF_DIR": cluster["conf"], "HADOOP_USER_NAME": "agent"}
-        self.datanodes = {node["uuid"]: number for number, node in enumerate(self._do("nodes"))}
+        self.environment = cluster.environment(self.user)
+        self.agent_environment = cluster.environment("agent")
+        self.datanodes = {node["uuid"]: number for number, node in enumerate(cluster.do("nodes"))}
         self.nodes = list(self.datanodes)
         # What an administrator does once: the agents' user may say in this folder where they are.
-        self._do("folder", path="/.stepahead", owner="hdfs", mode=0o755)
-        self._do("folder", path="/.stepahead/agents", owner="agent", mode=0o755)
+        cluster.do("folder", path="/.stepahead", owner="hdfs", mode=0o755)
+        cluster.do("folder", path="/.stepahead/agents", owner="agent", mode=0o755)
 
     def __str__(self) -> str:
         return f"{len(self.nodes)} DataNodes of a real HDFS, {self.url}"
 
     def kill(self, node: str) -> None:
         """kill -9 of the DataNode's process."""
-        self._do("kill", dn=self.datanodes[node])
+        assert self.cluster
+        self.cluster.do("kill", dn=self.datanodes[node])
 
     def restart(self, node: str) -> None:
-        self._do("restart", dn=self.datanodes[node], samePort=True)
+        assert self.cluster
+        self.cluster.do("restart", dn=self.datanodes[node], samePort=True)
 
     def close(self) -> None:
-        if not hasattr(self, "process"):
-            return
-        assert self.process.stdin
-        self.process.stdin.close()
-        try:
-            self.process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-
-    def _do(self, op: str, **args: Any) -> Any:
-        assert self.process.stdin
-        self.process.stdin.write(json.dumps({"op": op, "args": args}) + "\n")
-        self.process.stdin.flush()
-        answer = self._answer()
-        if "error" in answer:
-            raise RuntimeError(f"HDFS: {op}: {answer['error']}; its log is {self.log}")
-        return answer["result"]
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"HDFS has ended; the end of {self.log}:\n{self.log.read_text()[-3000:]}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        if self.cluster:
+            self.cluster.close()
 
 
 def registered(storage: Folder | Hdfs) -> set[str]:

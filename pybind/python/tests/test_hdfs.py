@@ -15,40 +15,10 @@ from typing import Any
 import pytest
 import stepahead
 from conftest import run
+from minihdfs import MiniHdfs
 from test_loader import CROP, RANDOM, STEPS, history, open_loader
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-
-
-class Hdfs:
-    """A cluster that runs until its input is closed: three DataNodes, unless the options say something else."""
-
-    def __init__(self, program: pathlib.Path, *options: str) -> None:
-        command = [program, "--json", *options]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        cluster = self._answer()
-        self.url, self.user = cluster["url"], cluster["user"]
-        self.environment = {"HADOOP_CONF_DIR": cluster["conf"], "HADOOP_USER_NAME": self.user}
-        if realm := cluster["kerberos"]:
-            self.environment |= {"KRB5_CONFIG": realm["krb5Conf"], "KRB5_CLIENT_KTNAME": realm["keytabs"][self.user]}
-
-    def do(self, op: str, **args: Any) -> Any:
-        assert self.process.stdin
-        self.process.stdin.write(json.dumps({"op": op, "args": args}) + "\n")
-        self.process.stdin.flush()
-        answer = self._answer()
-        assert "error" not in answer, answer["error"]
-        return answer["result"]
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-    def close(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -61,22 +31,22 @@ def minihdfs(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def running(program: pathlib.Path, *options: str) -> Iterator[Hdfs]:
-    """A cluster to which the environment points."""
-    with contextlib.closing(Hdfs(program, *options)) as cluster, pytest.MonkeyPatch.context() as patch:
-        for name, value in cluster.environment.items():
+def running(program: pathlib.Path, *options: str) -> Iterator[MiniHdfs]:
+    """A cluster to which the environment points, of three DataNodes unless the options say something else."""
+    with contextlib.closing(MiniHdfs(program, *options)) as cluster, pytest.MonkeyPatch.context() as patch:
+        for name, value in cluster.environment().items():
             patch.setenv(name, value)
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def hdfs(minihdfs: pathlib.Path) -> Iterator[Hdfs]:
+def hdfs(minihdfs: pathlib.Path) -> Iterator[MiniHdfs]:
     with running(minihdfs) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def photos_url(hdfs: Hdfs, photos: pathlib.Path) -> str:
+def photos_url(hdfs: MiniHdfs, photos: pathlib.Path) -> str:
     url = f"{hdfs.url}/user/{hdfs.user}/photos of today"
     run("pack", photos, "-o", url)
     return url
@@ -129,7 +99,7 @@ def test_steps_ask_no_namenode(photos_url: str, tmp_path: pathlib.Path) -> None:
     assert sum(reads[f"{place}_bytes"] for place in ("same_node", "same_rack", "remote")) >= asked
 
 
-def test_packed_from_hdfs_it_is_the_same_dataset(hdfs: Hdfs, photos: pathlib.Path, photos_url: str) -> None:
+def test_packed_from_hdfs_it_is_the_same_dataset(hdfs: MiniHdfs, photos: pathlib.Path, photos_url: str) -> None:
     for label in sorted(photos.iterdir()):
         for file in sorted(label.iterdir())[:2]:
             path = f"/user/{hdfs.user}/files/{label.name}/{file.name}"
@@ -140,7 +110,7 @@ def test_packed_from_hdfs_it_is_the_same_dataset(hdfs: Hdfs, photos: pathlib.Pat
     run("verify", photos_url)
 
 
-def test_an_overwritten_file_stops_the_run(hdfs: Hdfs, photos: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_an_overwritten_file_stops_the_run(hdfs: MiniHdfs, photos: pathlib.Path, tmp_path: pathlib.Path) -> None:
     url = f"{hdfs.url}/user/{hdfs.user}/overwritten"
     run("pack", photos, "-o", url)
     listing = [json.loads(line) for line in run("ls", "--json", url).splitlines()]
@@ -177,7 +147,7 @@ def test_an_overwritten_file_stops_the_run(hdfs: Hdfs, photos: pathlib.Path, tmp
         ("hdfs:///closed/photos", "ermission"),
     ],
 )
-def test_what_cannot_be_read_says_why(hdfs: Hdfs, dataset_url: str, says: str) -> None:
+def test_what_cannot_be_read_says_why(hdfs: MiniHdfs, dataset_url: str, says: str) -> None:
     hdfs.do("folder", path="/closed", owner="hdfs", mode=0o700)
     with pytest.raises(stepahead.StoreError, match=says):
         stepahead.DataLoader(dataset_url, global_batch=1, transform=CROP, workers=1)
