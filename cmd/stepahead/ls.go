@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/address"
 )
@@ -43,7 +43,7 @@ is no such file or folder.
   stepahead ls --json --locations datasets/photos | jq -r '.blocks[]?.replicas[].rack' | sort | uniq -c`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runLs(cmd.Context(), args[0], f, cmd.OutOrStdout(), newMeter(cmd.ErrOrStderr()))
+			return runLs(cmd.Context(), args[0], f, cmd.OutOrStdout())
 		},
 	}
 	flags := c.Flags()
@@ -53,7 +53,7 @@ is no such file or folder.
 	return c
 }
 
-func runLs(ctx context.Context, url string, f lsFlags, out io.Writer, progress *meter) (err error) {
+func runLs(ctx context.Context, url string, f lsFlags, out io.Writer) (err error) {
 	p, err := openPlace(ctx, url)
 	if err != nil {
 		return fmt.Errorf("ls: %w", err)
@@ -63,42 +63,49 @@ func runLs(ctx context.Context, url string, f lsFlags, out io.Writer, progress *
 	if err != nil {
 		return fmt.Errorf("ls: %w", err)
 	}
-	all := make([]listed, len(infos))
-	if f.locations {
-		expect(ctx, p.Store, infos)
-	}
-	for i, info := range infos {
-		all[i] = describe(p, info)
-		if f.locations && !info.Dir {
-			if all[i].Blocks, err = blocks(ctx, p.Store, info); err != nil {
-				return fmt.Errorf("ls: %w", err)
-			}
-			progress.show(pack.Progress{Phase: "locate", Done: int64(i + 1), Total: int64(len(infos))})
-		}
-	}
-	progress.done()
-	return f.print(out, all)
-}
-
-func (f lsFlags) print(out io.Writer, all []listed) error {
 	w := bufio.NewWriter(out)
-	show := listed.short
-	switch {
-	case f.json:
-		encoder := json.NewEncoder(w)
-		show = func(l listed, _ io.Writer) error { return encoder.Encode(l) }
-	case f.long:
-		show = listed.long
-	}
-	for _, l := range all {
-		if err := show(l, w); err != nil {
-			return fmt.Errorf("ls: %w", err)
-		}
-	}
-	if err := w.Flush(); err != nil {
+	if err := errors.Join(f.print(ctx, p, infos, w), w.Flush()); err != nil {
 		return fmt.Errorf("ls: %w", err)
 	}
 	return nil
+}
+
+// locatedTogether is of how many files the places are asked for at a time.
+const locatedTogether = 1000
+
+// print prints each file as soon as its places are known.
+func (f lsFlags) print(ctx context.Context, p *address.Place, infos []store.Info, w io.Writer) error {
+	show := f.form(w)
+	for some := range slices.Chunk(infos, locatedTogether) {
+		if f.locations {
+			expect(ctx, p.Store, some)
+		}
+		for _, info := range some {
+			l := describe(p, info)
+			if f.locations && !info.Dir {
+				var err error
+				if l.Blocks, err = blocks(ctx, p.Store, info); err != nil {
+					return err
+				}
+			}
+			if err := show(l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// form is how a file is printed.
+func (f lsFlags) form(w io.Writer) func(listed) error {
+	switch {
+	case f.json:
+		encoder := json.NewEncoder(w)
+		return func(l listed) error { return encoder.Encode(l) }
+	case f.long:
+		return func(l listed) error { return l.long(w) }
+	}
+	return func(l listed) error { return l.short(w) }
 }
 
 // expect has the store learn where all files lie, in few calls where it can.

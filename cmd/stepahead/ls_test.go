@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/store"
 )
 
 func TestLs(t *testing.T) {
@@ -84,6 +87,35 @@ func TestLsOddTimes(t *testing.T) {
 		if got, err := json.Marshal(stamp{at}); err != nil || string(got) != want {
 			t.Errorf("%s, %v; want %s", got, err, want)
 		}
+	}
+}
+
+// lost is a store that finds a file no more when it is asked where it lies.
+type lost struct {
+	store.Store
+	name string
+}
+
+func (l lost) Locate(ctx context.Context, name string, off, n int64) ([]store.Replica, error) {
+	if name == l.name {
+		return nil, store.ErrUnavailable
+	}
+	return l.Store.Locate(ctx, name, off, n)
+}
+
+// TestLsPrintsAsItGoes: what is known is not kept until all is.
+func TestLsPrintsAsItGoes(t *testing.T) {
+	root, _ := cluster(t)
+	p, err := openPlace(t.Context(), filepath.Join(root, "d"))
+	must(t, err)
+	defer p.Close()
+	infos, err := list(t.Context(), p)
+	must(t, err)
+	p.Store = lost{p.Store, infos[1].Name}
+	var out strings.Builder
+	err = lsFlags{locations: true}.print(t.Context(), p, infos, &out)
+	if !errors.Is(err, store.ErrUnavailable) || out.String() != "empty\n" {
+		t.Errorf("%v, after %q", err, out.String())
 	}
 }
 

@@ -56,13 +56,13 @@ func (m *meter) done() {
 	}
 }
 
-// newBar counts files while scanning and locating, unless bytes is set, else bytes.
+// newBar counts files while scanning, unless bytes is set, else bytes.
 func newBar(w io.Writer, p pack.Progress, bytes bool) *progressbar.ProgressBar {
 	options := []progressbar.Option{
 		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(fmt.Sprintf("%-6s", p.Phase)), progressbar.OptionShowCount(),
 		progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionFullWidth(), progressbar.OptionSetPredictTime(true),
 	}
-	if !bytes && (p.Phase == "scan" || p.Phase == "locate") {
+	if !bytes && p.Phase == "scan" {
 		options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString("files"))
 	} else {
 		options = append(options, progressbar.OptionShowBytes(true))
