@@ -37,18 +37,17 @@ func openHDFS(ctx context.Context, url string, o Options) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
+	p := &Place{Store: st, Name: name, Remote: true, kind: lake{st, cfg}}
 	if o.Node == "" {
-		return &Place{Store: st, Name: name, Remote: true, kind: lake{st, cfg}}, nil
+		return p, nil
 	}
 	node, err := findNode(ctx, st, o.Node)
-	if err = errors.Join(err, st.Close()); err != nil {
-		return nil, fmt.Errorf("%s: %w", url, err)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", url, errors.Join(err, st.Close()))
 	}
-	ho.Node, ho.Rack = node.Node, node.Rack
-	if st, name, err = hdfs.Open(url, ho); err != nil {
-		return nil, err
-	}
-	return &Place{Store: st, Name: name, Node: node.Node, Remote: true, kind: lake{st, cfg}}, nil
+	st.RunsBeside(node)
+	p.Node = node.Node
+	return p, nil
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)

@@ -149,6 +149,13 @@ func newStore(o Options, cluster conf.Cluster, names nameNode, data dataNodes) *
 	return s
 }
 
+// RunsBeside says, before anything is read, beside which DataNode the reader runs, as FindNode describes it; see
+// Options.Node and Options.Rack, which it replaces.
+func (s *Store) RunsBeside(node store.Replica) {
+	s.o.Node, s.o.Rack = node.Node, node.Rack
+	s.reader.node, s.reader.rack = node.Node, node.Rack
+}
+
 // Cluster is the cluster that the store reads.
 func (s *Store) Cluster() conf.Cluster { return s.cluster }
 
