@@ -16,7 +16,6 @@ const (
 	transferVersion = 28
 	opWrite         = 80
 	opRead          = 81
-	opChecksum      = 85
 )
 
 // maxAnswer bounds the message that answers an operation: it holds numbers and an exception's text.

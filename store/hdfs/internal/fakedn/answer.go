@@ -21,8 +21,8 @@ type Fault struct {
 	// Status and Message refuse the request.
 	Status  hproto.BlockOpResponse_Status
 	Message string
-	// After, for a write, lets so many packets pass: then comes Hangup, or Status as the answer to a packet, or with Stall no
-	// answer any more. Without it these come at once.
+	// After, for a write, lets so many packets pass: then comes Hangup, or Status as the answer to a packet (OOB_RESTART as one
+	// to none, as DataNodes say it), or with Stall no answer any more. Without it these come at once.
 	After int
 	// Ack, if set, changes the answers to packets.
 	Ack func(*hproto.PipelineAck)
@@ -81,8 +81,6 @@ func (n *Node) answer(c net.Conn, r Request, data []byte, ok bool, f Fault) erro
 	case !ok:
 		return refuse(hproto.BlockOpResponse_ERROR, fmt.Sprintf("opReadBlock %s:blk_%d_%d received exception org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException: Replica not found for it",
 			r.Block.GetPoolId(), r.Block.GetBlockId(), r.Block.GetGenerationStamp()))
-	case r.Op == opChecksum:
-		return n.send(c, n.blockChecksum(r, data), f)
 	case r.Off < 0 || r.Len < 0 || r.Off+r.Len > int64(len(data)):
 		return refuse(hproto.BlockOpResponse_ERROR, fmt.Sprintf("opReadBlock received exception java.io.IOException:  Offset %d and length %d don't match block ( blockLen %d )", r.Off, r.Len, len(data)))
 	}
@@ -149,18 +147,6 @@ func (n *Node) table() *crc32.Table {
 		return crc32.IEEETable
 	}
 	return crc32.MakeTable(crc32.Castagnoli)
-}
-
-// blockChecksum answers with the CRC of the whole block, as COMPOSITE_CRC does without stripes.
-func (n *Node) blockChecksum(r Request, data []byte) []byte {
-	return delimited(&hproto.BlockOpResponse{
-		Status: hproto.BlockOpResponse_SUCCESS.Enum(),
-		ChecksumResponse: &hproto.OpBlockChecksumResponse{
-			BytesPerCrc: proto.Uint32(uint32(n.o.Chunk)), CrcPerBlock: proto.Uint64(uint64((len(data) + n.o.Chunk - 1) / n.o.Chunk)),
-			BlockChecksum: binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, n.table())), CrcType: n.o.Type.Enum(),
-			Options: r.Options,
-		},
-	})
 }
 
 // send sends an answer with the faults of its transport.

@@ -35,14 +35,12 @@ type Options struct {
 type Request struct {
 	// Conn numbers the connections from 0 on, and Nth the requests of one connection.
 	Conn, Nth int
-	// Op is 80 for a write, 81 for a read and 85 for a block checksum.
+	// Op is 80 for a write and 81 for a read.
 	Op       byte
 	Block    *hproto.ExtendedBlock
 	Token    *hproto.Token
 	Off, Len int64
 	Client   string
-	// Options are those of a block checksum.
-	Options *hproto.BlockChecksumOptions
 	// Write is the whole request of a write.
 	Write *hproto.OpWriteBlock
 }
@@ -191,9 +189,6 @@ func (n *Node) serve(c net.Conn, number int) {
 		if err := n.answer(c, r, data, ok, f); err != nil {
 			return
 		}
-		if r.Op != opRead {
-			return
-		}
 		if err := n.farewell(in); err != nil {
 			return
 		}
@@ -209,10 +204,9 @@ func (n *Node) forget(c net.Conn) {
 
 // The operations that the node knows, and the version it speaks.
 const (
-	opWrite    = 80
-	opRead     = 81
-	opChecksum = 85
-	version    = 28
+	opWrite = 80
+	opRead  = 81
+	version = 28
 )
 
 var errVersion = errors.New("fakedn: not version 28 of the protocol")
@@ -242,12 +236,6 @@ func readRequest(in *bufio.Reader) (r Request, err error) {
 		base := m.GetHeader().GetBaseHeader()
 		r.Block, r.Token, r.Client = base.GetBlock(), base.GetToken(), m.GetHeader().GetClientName()
 		r.Off, r.Len = int64(m.GetOffset()), int64(m.GetLen())
-	case opChecksum:
-		var m hproto.OpBlockChecksum
-		if err := readDelimited(in, &m); err != nil {
-			return r, err
-		}
-		r.Block, r.Token, r.Options = m.GetHeader().GetBlock(), m.GetHeader().GetToken(), m.GetOptions()
 	default:
 		return r, fmt.Errorf("fakedn: operation %d", r.Op)
 	}
