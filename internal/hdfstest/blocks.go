@@ -114,6 +114,7 @@ func (c *Cluster) Replica(path string, block, dn int) (data, meta string) {
 		if data != "" && meta != "" {
 			return data, meta
 		}
+		time.Sleep(20 * time.Millisecond) // the DataNode names the files when it has closed the block
 	}
 	c.t.Fatalf("hdfstest: DataNode %d has no replica of block %d of %s", dn, block, path)
 	return "", ""

@@ -24,13 +24,20 @@ func (c *Cluster) Kill(dn int) {
 	c.do("kill", args{"dn": dn}, nil)
 }
 
+// Leave ends a DataNode as administrators do before an upgrade (hdfs dfsadmin -shutdownDatanode ADDR upgrade): it tells
+// writers that it restarts, and takes up the blocks that they write when it does. Not with OneJVMEach.
+func (c *Cluster) Leave(dn int) {
+	c.t.Helper()
+	c.do("leave", args{"dn": dn}, nil)
+}
+
 // Bury makes the NameNodes notice at once that a killed DataNode is dead; by themselves they take ten minutes.
 func (c *Cluster) Bury(dn int) {
 	c.t.Helper()
 	c.do("bury", args{"dn": dn}, nil)
 }
 
-// Restart starts a killed DataNode again, on its port or on another one, and waits until the NameNodes know its blocks.
+// Restart starts a DataNode again that was killed or has left, on its port or on another one, and waits until the NameNodes know its blocks.
 func (c *Cluster) Restart(dn int, samePort bool) {
 	c.t.Helper()
 	c.do("restart", args{"dn": dn, "samePort": samePort}, nil)

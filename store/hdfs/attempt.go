@@ -184,7 +184,7 @@ func causeOf(err error) cause {
 		kind  error
 		cause cause
 	}{
-		{datanode.ErrChecksum, byChecksum}, {datanode.ErrToken, byToken}, {datanode.ErrKey, byKey},
+		{datanode.ErrChecksum, byChecksum}, {datanode.ErrToken, byToken}, {datanode.ErrKey, byKey}, {datanode.ErrProtection, byKey},
 		{datanode.ErrMissing, byMissing}, {datanode.ErrLength, byLength}, {datanode.ErrConnect, byConnect},
 		{datanode.ErrBroken, byBroken}, {datanode.ErrProtocol, byProtocol}, {datanode.ErrUnverified, byUnverified}, {errSlow, bySlow},
 	} {

@@ -107,9 +107,10 @@ func overFolder(err error) error {
 	return err
 }
 
-// published tells whether a rename of unknown outcome took place.
+// published tells whether a rename took place that failed: because its outcome is not known, or because the draft is not
+// there any more, which a NameNode says to a repeated call that it does not remember.
 func (d *draft) published(err error) bool {
-	if !errors.Is(err, namenode.ErrOutcomeUnknown) || d.id == 0 {
+	if d.id == 0 || !errors.Is(err, namenode.ErrOutcomeUnknown) && !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
 	ctx, cancel := d.cleanContext()

@@ -17,6 +17,7 @@ type lease struct {
 
 	mu    sync.Mutex
 	timer *time.Timer
+	last  error // of the last renewal
 }
 
 // keepLease renews until ctx ends or the lease is dropped. A renewal that fails is followed by the next: whether the lease
@@ -33,12 +34,20 @@ func keepLease(ctx context.Context, every time.Duration, renew func(ctx context.
 func (l *lease) beat(every time.Duration) {
 	ctx, cancel := context.WithTimeout(l.ctx, every)
 	defer cancel()
-	_ = l.renew(ctx)
+	err := l.renew(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx.Err() == nil {
+		l.last = err
 		l.timer.Reset(every)
 	}
+}
+
+// failure is that of the last renewal, nil if it did not fail.
+func (l *lease) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
 }
 
 // drop ends it. It may be called again.

@@ -14,9 +14,6 @@ import (
 	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
 )
 
-// maxBroken is how many failures in turn are gone around while no DataNode takes a byte more: about ten seconds.
-const maxBroken = 16
-
 // perNode is how much longer a DataNode waits for each node behind it. We must wait longer than the first, else it is blamed
 // for one behind it.
 const perNode = 5 * time.Second
@@ -54,7 +51,7 @@ func (o *output) add() (*hproto.LocatedBlock, error) {
 	end := time.Now().Add(o.w.patience)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		b, err := o.w.names.AddBlock(o.ctx, &hproto.AddBlockRequest{
-			Src: &o.path, ClientName: &o.holder, Previous: o.last, ExcludeNodes: o.shunned, FileId: &o.id,
+			Src: &o.path, ClientName: &o.holder, Previous: o.last, ExcludeNodes: o.excluded(time.Now()), FileId: &o.id,
 		})
 		var remote *namenode.RemoteError
 		if errors.As(err, &remote) && strings.HasSuffix(remote.Class, ".NotReplicatedYetException") {
@@ -118,25 +115,23 @@ func (o *output) takeUp() error {
 	return nil
 }
 
-// mend prepares another attempt after one that failed, or returns why there is none.
-func (o *output) mend(cause error) error {
+// mend prepares another attempt after one that failed and took so long, or returns why there is none.
+func (o *output) mend(cause error, took time.Duration) error {
 	s := o.now
 	s.drop()
 	o.grew(s.acked)
 	if err := o.ctx.Err(); err != nil {
 		return err
 	}
-	o.broke++
-	switch {
+	switch o.trouble.add(took); {
+	case errors.Is(cause, datanode.ErrClosed):
+		return errStoreClosed
 	case store.ClassOf(cause) != store.Retryable || final(cause):
 		return cause
-	case o.broke > maxBroken:
-		return fmt.Errorf("%d failures in turn, the last: %w", o.broke, cause)
 	}
-	var broken *datanode.PipelineError
-	if errors.As(cause, &broken) {
-		o.shun(s.targets[broken.Bad].Info)
-		s.without(broken.Bad)
+	o.blame(cause)
+	if o.trouble.over(time.Now(), longest*o.w.patience) {
+		return o.trouble.error(o.best, cause)
 	}
 	if err := o.abandon(); err != nil {
 		return errors.Join(cause, err)
@@ -145,7 +140,7 @@ func (o *output) mend(cause error) error {
 		o.spare = append(o.spare, s.trim(o.w.keepWhole)...) // what all members have
 	}
 	s.sent = 0
-	return o.w.pause(o.ctx, min(time.Duration(o.broke-1)*100*time.Millisecond, time.Second))
+	return o.w.pause(o.ctx, o.trouble.pause())
 }
 
 // final tells whether another attempt would come to the same, or only after minutes in which it has been made already.
@@ -165,14 +160,4 @@ func (o *output) abandon() error {
 	}
 	s.located, s.closing, s.acked = nil, false, 0
 	return nil
-}
-
-// shun keeps a node from getting blocks.
-func (o *output) shun(d *hproto.DatanodeInfo) {
-	for _, known := range o.shunned {
-		if known.GetId().GetDatanodeUuid() == d.GetId().GetDatanodeUuid() {
-			return
-		}
-	}
-	o.shunned = append(o.shunned, d)
 }

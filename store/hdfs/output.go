@@ -10,6 +10,7 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
+	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
 )
 
 // output is a new file of which the bytes go, block by block, through pipelines of DataNodes. It goes around those that
@@ -23,12 +24,12 @@ type output struct {
 	size   int64  // of a block
 	lease  *lease
 
-	last    *hproto.ExtendedBlock  // the block that was closed last; nil: none was
-	now     *section               // the block that is being written; nil: none is
-	shunned []*hproto.DatanodeInfo // DataNodes that failed: they get no block of this file
-	closed  int64                  // bytes in closed blocks
-	best    int64                  // bytes of the file that DataNodes have had at most
-	broke   int                    // failures since best last grew
+	last    *hproto.ExtendedBlock // the block that was closed last; nil: none was
+	now     *section              // the block that is being written; nil: none is
+	shunned []shunned             // DataNodes that failed
+	closed  int64                 // bytes in closed blocks
+	best    int64                 // bytes of the file that DataNodes have had at most
+	trouble trouble               // since best last grew
 	spare   []*datanode.Packet
 }
 
@@ -98,14 +99,16 @@ func (o *output) packet(off int64, bytes int) *datanode.Packet {
 
 // push sends all packets there are, and ends the block if that is asked, over as many pipelines as it takes.
 func (o *output) push(finish bool) error {
-	for {
+	for began := time.Now(); ; {
 		err := o.send(finish)
 		if err == nil {
 			return nil
 		}
-		if err := o.mend(err); err != nil {
+		now := time.Now()
+		if err := o.mend(err, now.Sub(began)); err != nil {
 			return err
 		}
+		began = now
 	}
 }
 
@@ -135,7 +138,7 @@ func (o *output) send(finish bool) error {
 func (o *output) grew(acked int64) {
 	o.now.acked = max(o.now.acked, acked)
 	if at := o.closed + o.now.acked; at > o.best {
-		o.best, o.broke = at, 0
+		o.best, o.trouble = at, trouble{}
 	}
 }
 
@@ -178,11 +181,21 @@ func (o *output) unreported() error {
 	return fmt.Errorf("%w (block %d or the one before it, after %v)", errUnreported, int64(o.last.GetBlockId()), o.w.patience)
 }
 
+// errStoreClosed: somebody closed the Store under the writer.
+var errStoreClosed = fmt.Errorf("%w: the store was closed while the file was being written", fs.ErrClosed)
+
 // failed gives the error of a call about the open file its meaning. That the file is not there must not look as if some
 // other was asked for.
 func (o *output) failed(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrClosed) {
+	var remote *namenode.RemoteError
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &remote) && errors.Is(remote, fs.ErrClosed): // no file, or no lease
+		if renewal := o.lease.failure(); renewal != nil {
+			return fmt.Errorf("%w: %v; the last renewal of its lease: %v", errGone, err, renewal)
+		}
 		return fmt.Errorf("%w: %v", errGone, err)
+	case errors.Is(err, fs.ErrClosed):
+		return errStoreClosed
 	}
 	return writeError(err)
 }

@@ -28,7 +28,7 @@ func (w *writing) rename(ctx context.Context, from, to string) error {
 			return err
 		}
 		err = w.names.Rename2(ctx, from, to, replace)
-		if errors.Is(err, namenode.ErrOutcomeUnknown) && w.moved(ctx, old, to) {
+		if unsure := errors.Is(err, namenode.ErrOutcomeUnknown) || errors.Is(err, fs.ErrNotExist); unsure && w.moved(ctx, old, to) {
 			return nil
 		}
 		if replace || !errors.Is(err, fs.ErrExist) {
@@ -54,7 +54,7 @@ func (w *writing) replaces(ctx context.Context, old *hproto.FileStatus, to strin
 	return true, nil
 }
 
-// moved tells whether a rename of unknown outcome took place.
+// moved tells whether a rename that failed took place nevertheless; see draft.published.
 func (w *writing) moved(ctx context.Context, old *hproto.FileStatus, to string) bool {
 	now, err := w.names.GetFileInfo(ctx, to)
 	return err == nil && old.GetFileId() != 0 && now.GetFileId() == old.GetFileId()

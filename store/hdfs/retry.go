@@ -16,7 +16,7 @@ const (
 	byBroken                  // the connection ended or stood still
 	bySlow                    // the node sends, but far too slowly
 	byToken                   // the block's token was refused
-	byKey                     // the data encryption key was refused
+	byKey                     // the data encryption key was refused, or cannot be had
 	byMissing                 // the node has no such replica, or an older one
 	byLength                  // the range is not inside the replica
 	byChecksum                // wrong bytes

@@ -3,7 +3,6 @@ package hdfs
 import (
 	"context"
 	"io/fs"
-	"strconv"
 	"sync"
 	"time"
 
@@ -49,6 +48,8 @@ type writing struct {
 	// patience bounds the wait for DataNodes: what Hadoop's clients wait for a pipeline of three. Each of these waits a
 	// little less for the next, so that who failed is known.
 	patience time.Duration
+	// restart is how long a DataNode that says that it restarts may take.
+	restart time.Duration
 
 	mu       sync.Mutex
 	defaults *hproto.FsServerDefaults
@@ -59,6 +60,7 @@ func newWriting(names changes, c *conf.Config, pool *datanode.Pool, nodes *nodeT
 	return &writing{
 		names: names, conf: c, pool: pool, nodes: nodes, newName: randomName, pause: store.Sleep, keepWhole: 4 << 20, swept: map[string]time.Time{},
 		patience: c.Duration("dfs.client.socket-timeout", time.Minute, time.Millisecond) + 3*perNode,
+		restart:  c.Duration("dfs.client.datanode-restart.timeout", 30*time.Second, time.Second),
 	}
 }
 
@@ -102,9 +104,5 @@ func (w *writing) serverDefaults(ctx context.Context) (*hproto.FsServerDefaults,
 
 // permissions returns what new files or folders get, less what the configuration masks.
 func (w *writing) permissions(all fs.FileMode) fs.FileMode {
-	mask, err := strconv.ParseUint(w.conf.String("fs.permissions.umask-mode", "022"), 8, 12)
-	if err != nil { // symbolic masks are for other programs
-		mask = 0o022
-	}
-	return all &^ fs.FileMode(mask)
+	return all &^ w.conf.Umask("fs.permissions.umask-mode", 0o022)
 }

@@ -22,11 +22,13 @@ var settings = []setting{
 	{"dfs.blocksize", aSize, isSize},
 	{"dfs.replication", aNumber, isInt},
 	{"dfs.client.socket-timeout", aTime, isTime},
+	{"dfs.client.datanode-restart.timeout", aTime, isTime},
 	{"dfs.client.use.datanode.hostname", aBool, isBool},
 	{"dfs.client.failover.max.attempts", aNumber, isInt},
 	{"dfs.client.failover.sleep.base.millis", aTime, isTime},
 	{"dfs.client.failover.sleep.max.millis", aTime, isTime},
 	{"dfs.client.retry.max.attempts", aNumber, isInt},
+	{"fs.permissions.umask-mode", aMask, isMask},
 	{"ipc.client.connect.timeout", aTime, isTime},
 	{"ipc.client.connection.maxidletime", aTime, isTime},
 	{"ipc.client.fallback-to-simple-auth-allowed", aBool, isBool},
@@ -40,11 +42,13 @@ const (
 	aNumber = "a whole number"
 	aTime   = "a time, such as 500ms, 20s or 2m, or a whole number in the key's own unit"
 	aBool   = "true or false"
+	aMask   = "a mask such as 022, or what it leaves, such as u=rwx,g=rx,o="
 )
 
 func isSize(v string) bool { _, ok := parseSize(v); return ok }
 func isInt(v string) bool  { _, ok := parseInt(v); return ok }
 func isBool(v string) bool { _, ok := parseBool(v); return ok }
+func isMask(v string) bool { _, ok := parseUmask(v); return ok }
 func isTime(v string) bool { _, ok := parseDuration(v, time.Millisecond); return ok }
 
 // check finds values that cannot be expanded or have the wrong form.

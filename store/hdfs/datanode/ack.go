@@ -1,6 +1,8 @@
 package datanode
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
@@ -42,6 +44,14 @@ func parseAck(b []byte, nodes int) (ack, error) {
 		return ack{}, violation("acknowledgement of packet %d", a.seqno)
 	}
 	return a, nil
+}
+
+// failure is what the answer of a node that failed means.
+func (a ack) failure() error {
+	if a.status == hproto.BlockOpResponse_OOB_RESTART {
+		return ErrRestarting
+	}
+	return fmt.Errorf("%w: %v to packet %d", ErrRefused, a.status, a.seqno)
 }
 
 // flow is what a pipeline was sent and what it has acknowledged.

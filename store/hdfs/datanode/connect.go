@@ -11,7 +11,7 @@ import (
 func (p *Pool) connect(ctx context.Context, node Node, b Block) (*conn, error) {
 	want, err := p.protection(ctx, node)
 	if err != nil {
-		return nil, fmt.Errorf("how to connect: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrProtection, err)
 	}
 	c, err := p.dial(ctx, node, b, want)
 	if !errors.Is(err, ErrKey) {
@@ -19,7 +19,7 @@ func (p *Pool) connect(ctx context.Context, node Node, b Block) (*conn, error) {
 	}
 	p.o.Security.KeyRefused(want.Key)
 	if want, err = p.protection(ctx, node); err != nil {
-		return nil, fmt.Errorf("another data encryption key: %w", err)
+		return nil, fmt.Errorf("%w: another data encryption key: %w", ErrProtection, err)
 	}
 	return p.dial(ctx, node, b, want)
 }
@@ -57,7 +57,7 @@ func (p *Pool) unconnected(ctx, within context.Context, err error) error {
 		return fmt.Errorf("connecting: %w", ctx.Err())
 	case within.Err() != nil:
 		return fmt.Errorf("%w: not connected after %v", ErrConnect, p.o.ConnectTimeout)
-	case errors.Is(err, ErrKey), errors.Is(err, ErrToken), errors.Is(err, ErrConnect), errors.Is(err, ErrProtocol):
+	case errors.Is(err, ErrKey), errors.Is(err, ErrToken), errors.Is(err, ErrConnect), errors.Is(err, ErrProtocol), errors.Is(err, ErrProtection):
 		return err
 	default:
 		return fmt.Errorf("%w: %w", ErrConnect, err)

@@ -23,6 +23,10 @@ var (
 	ErrToken = kind("block token refused", store.ErrUnavailable)
 	// ErrKey: the data encryption key is not known to the node, and neither was the one fetched after it.
 	ErrKey = kind("data encryption key refused", store.ErrUnavailable)
+	// ErrProtection: how the cluster wants connections protected, or the key for it, cannot be had. No node is to blame.
+	ErrProtection = errors.New("how to connect is not known")
+	// ErrRestarting: the node says that it restarts. It means to be back soon, with what it has of the block.
+	ErrRestarting = kind("the node restarts", store.ErrUnavailable)
 	// ErrMissing: the node does not have this replica, or has an older version of it.
 	ErrMissing = kind("the node has no such replica", store.ErrUnavailable)
 	// ErrLength: the range is not inside the replica as the node knows it.

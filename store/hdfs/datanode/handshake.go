@@ -52,11 +52,11 @@ func mechanism(want Protection, b Block) (m sasl.Mechanism, private bool, err er
 	}
 	key := want.Key
 	if key == nil {
-		return nil, false, fmt.Errorf("%w: the cluster encrypts data transfer and gave no key", ErrConnect)
+		return nil, false, fmt.Errorf("%w: the cluster encrypts data transfer and gave no key", ErrProtection)
 	}
 	d, err := sasl.DataKey(int32(key.GetKeyId()), key.GetBlockPoolId(), key.GetNonce(), key.GetEncryptionKey(), key.GetEncryptionAlgorithm())
 	if err != nil {
-		return nil, false, fmt.Errorf("%w: %w", ErrConnect, err)
+		return nil, false, fmt.Errorf("%w: %w", ErrProtection, err)
 	}
 	return sasl.DigestMD5(d), true, nil
 }

@@ -2,6 +2,7 @@ package datanode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -40,6 +41,9 @@ func (p *Pool) OpenPipeline(ctx context.Context, s Setup) (*Pipeline, error) {
 	}
 	s = s.withDefaults()
 	c, err := p.connect(ctx, s.Targets[0].Node, s.Block)
+	if errors.Is(err, ErrProtection) {
+		return nil, s.failed(nobody, err)
+	}
 	if err != nil {
 		return nil, s.failed(0, err)
 	}
@@ -49,7 +53,7 @@ func (p *Pool) OpenPipeline(ctx context.Context, s Setup) (*Pipeline, error) {
 	w.moved.L = &w.mu
 	w.flow.acked = s.Min
 	if !p.adopt(w.slot) {
-		return nil, s.failed(0, ErrClosed)
+		return nil, s.failed(nobody, ErrClosed)
 	}
 	w.stop = context.AfterFunc(ctx, c.abort)
 	in := inbox{buf: make([]byte, 1<<10)}
@@ -74,7 +78,18 @@ func (p *Pool) adopt(s *slot) bool {
 		return false
 	}
 	p.busy[s] = struct{}{}
+	p.pipelines++
 	return true
+}
+
+// abandon forgets it again. It may be called again.
+func (p *Pool) abandon(s *slot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.busy[s]; known {
+		delete(p.busy, s)
+		p.pipelines--
+	}
 }
 
 // Send sends a packet. It waits while too many are on their way. An error may be one of an earlier packet.
@@ -124,9 +139,7 @@ func (w *Pipeline) Close() {
 	w.fail(0, ErrBroken)
 	w.conn.abort()
 	<-w.ended
-	w.pool.mu.Lock()
-	defer w.pool.mu.Unlock()
-	delete(w.pool.busy, w.slot)
+	w.pool.abandon(w.slot)
 }
 
 // admit notes a packet when there is room for it among those on their way.
@@ -203,7 +216,7 @@ func (w *Pipeline) receive(in inbox) {
 			return
 		}
 		if a.bad >= 0 {
-			w.fail(a.bad, fmt.Errorf("%w: %v to packet %d", ErrRefused, a.status, a.seqno))
+			w.fail(a.bad, a.failure())
 			return
 		}
 		done, err := w.take(a)

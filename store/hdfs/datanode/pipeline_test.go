@@ -102,7 +102,8 @@ func TestPipelineBlames(t *testing.T) {
 		{"wrong packet", 0, fakedn.Fault{Ack: func(a *hproto.PipelineAck) { *a.Seqno++ }}, ErrProtocol, 0},
 		{"too few nodes", 0, fakedn.Fault{Ack: func(a *hproto.PipelineAck) { a.Reply = a.Reply[:2] }}, ErrProtocol, 0},
 		{"too many nodes", 0, fakedn.Fault{Ack: func(a *hproto.PipelineAck) { a.Reply = append(a.Reply, 0) }}, ErrProtocol, 0},
-		{"restarts", 1, fakedn.Fault{Ack: func(a *hproto.PipelineAck) { a.Reply[0] = hproto.BlockOpResponse_OOB_RESTART }}, ErrRefused, 1},
+		{"restarts, the first", 0, fakedn.Fault{Status: hproto.BlockOpResponse_OOB_RESTART, After: 3}, ErrRestarting, 0},
+		{"restarts, the last", 2, fakedn.Fault{Status: hproto.BlockOpResponse_OOB_RESTART, After: 3}, ErrRestarting, 2},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +118,61 @@ func TestPipelineBlames(t *testing.T) {
 				t.Errorf("%v: blames %+v, want node %d, %v", err, p, c.bad, c.kind)
 			}
 		})
+	}
+}
+
+// TestPipelineBlamesNobody for what no DataNode can help: how to connect to it cannot be learned.
+func TestPipelineBlamesNobody(t *testing.T) {
+	_, s := chain(t, -1, fakedn.Fault{})
+	for name, security := range map[string]Security{
+		"nothing is known": unknown{store.ErrUnavailable},
+		"no key":           fixed(Protection{Mode: Encrypted}),
+		"a strange key":    fixed(Protection{Mode: Encrypted, Key: &hproto.DataEncryptionKey{EncryptionAlgorithm: proto.String("rot13")}}),
+	} {
+		err := through(within(t), newPool(t, Options{Security: security}), s, content(1))
+		var p *PipelineError
+		if !errors.As(err, &p) || !errors.Is(err, ErrProtection) || p.Bad != nobody {
+			t.Errorf("%s: %v blames %+v", name, err, p)
+		}
+		if class := store.ClassOf(err); name == "nothing is known" && class != store.Retryable {
+			t.Errorf("%s: %v is %s", name, err, class)
+		}
+	}
+}
+
+// unknown is a Security that knows nothing.
+type unknown struct{ err error }
+
+func (u unknown) Protection(context.Context) (Protection, error) { return Protection{}, u.err }
+func (unknown) KeyRefused(*hproto.DataEncryptionKey)             {}
+
+// TestPipelinesAreNoReaders: they are counted on their own, and reads do not wait for them.
+func TestPipelinesAreNoReaders(t *testing.T) {
+	nodes, s := chain(t, -1, fakedn.Fault{})
+	b := Block{ExtendedBlock: nodes[0].Put(8, content(100))}
+	pool, ctx := newPool(t, Options{MaxConns: 1, MaxTotal: 1}), within(t)
+	var open []*Pipeline
+	for id := range uint64(3) {
+		s.Block.BlockId = proto.Uint64(100 + id)
+		w, err := pool.OpenPipeline(ctx, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		open = append(open, w)
+	}
+	if _, err := pool.Read(ctx, at(nodes[0]), b, []Part{{0, make([]byte, 100)}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := pool.Stats(); n.Pipelines != 3 || n.Connections != 1 {
+		t.Errorf("%+v", n)
+	}
+	for _, w := range open {
+		w.Close()
+		w.Close()
+	}
+	if n := pool.Stats(); n.Pipelines != 0 {
+		t.Errorf("%+v when all are closed", n)
 	}
 }
 

@@ -22,7 +22,9 @@ type Options struct {
 	ConnectTimeout time.Duration
 	// Stall is how long a DataNode may send nothing while bytes are due; the read then ends within 9/8 of it. Default 30 s.
 	Stall time.Duration
-	// MaxConns bounds the connections to one DataNode, used and idle. A read waits for one. Default 8.
+	// MaxConns bounds the connections to one DataNode, used and idle. A read waits for one. Default 8. Pipelines are not
+	// counted, nor do they wait: each has a connection for as long as its writer takes over a block, and who writes may be
+	// waiting for what is to be read over another.
 	MaxConns int
 	// MaxTotal bounds the connections to all DataNodes. Default 256.
 	MaxTotal int
@@ -68,8 +70,10 @@ type Pool struct {
 	total   int               // connections to all, used and idle
 	waiting []*waiter         // for a connection, first come first served
 	busy    map[*slot]struct{}
-	sweeper *time.Timer // nil: nothing is idle
-	closed  bool
+	// pipelines is how many of busy are pipelines, which total leaves out.
+	pipelines int
+	sweeper   *time.Timer // nil: nothing is idle
+	closed    bool
 }
 
 // place is what a Pool knows of the connections to one DataNode.

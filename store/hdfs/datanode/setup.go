@@ -112,13 +112,17 @@ func (s Setup) at(addr string) int {
 // PipelineError says which node of a pipeline failed. It matches one of the kinds of this package.
 type PipelineError struct {
 	*NodeError
-	// Bad is the node's place in the pipeline: the one that is most likely to blame.
+	// Bad is the node's place in the pipeline: the one that is most likely to blame, or -1 where none is. Of ErrToken and ErrKey
+	// it is the one that refused, which may be right.
 	Bad int
 }
+
+// nobody is the place in a pipeline of what is no node's fault.
+const nobody = -1
 
 // Unwrap returns the NodeError.
 func (e *PipelineError) Unwrap() error { return e.NodeError }
 
 func (s Setup) failed(bad int, err error) error {
-	return &PipelineError{&NodeError{Node: s.Targets[bad].Node, Block: s.Block.Name(), Op: "Write", Err: err}, bad}
+	return &PipelineError{&NodeError{Node: s.Targets[max(bad, 0)].Node, Block: s.Block.Name(), Op: "Write", Err: err}, bad}
 }

@@ -11,8 +11,10 @@ type Stats struct {
 	// Wire is the bytes received, whatever they were; Delivered those of the blocks that were verified or accepted without,
 	// gaps between parts included; Unverified those of the latter that had no checksums.
 	Wire, Delivered, Unverified int64
-	// Connections and Idle are how many there are now; Waiting is the reads that wait for one.
+	// Connections and Idle are how many there are now for reading; Waiting is the reads that wait for one.
 	Connections, Idle, Waiting int
+	// Pipelines is how many there are now through which blocks are written, each over a connection of its own.
+	Pipelines int
 }
 
 type counters struct {
@@ -28,7 +30,7 @@ func (p *Pool) Stats() Stats {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.Connections, s.Waiting = p.total, len(p.waiting)
+	s.Connections, s.Waiting, s.Pipelines = p.total, len(p.waiting), p.pipelines
 	for _, at := range p.nodes {
 		s.Idle += len(at.idle)
 	}

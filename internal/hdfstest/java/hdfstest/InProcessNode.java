@@ -52,6 +52,15 @@ final class InProcessNode implements Node {
   }
 
   @Override
+  public void leave() throws Exception {
+    node.shutdownDatanode(true);
+    while (Thread.getAllStackTraces().keySet().stream().anyMatch(thread -> thread.getName().equals("Async datanode shutdown thread"))) {
+      Thread.sleep(20);
+    }
+    kill(); // what is left of it
+  }
+
+  @Override
   public void start(boolean samePort) throws Exception {
     synchronized (dfs) {
       if (running()) {

@@ -22,6 +22,9 @@ interface Node {
   /** Ends it, as a crash would where it is a process of its own. */
   void kill() throws Exception;
 
+  /** Ends it as for a rolling upgrade: it tells those who write to it that it restarts. */
+  void leave() throws Exception;
+
   /** Starts it again with what it has on disk. */
   void start(boolean samePort) throws Exception;
 

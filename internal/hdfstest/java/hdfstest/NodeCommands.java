@@ -16,6 +16,7 @@ final class NodeCommands {
   static void add(Map<String, Commands.Command> commands, MiniCluster cluster) {
     commands.put("nodes", args -> cluster.describeNodes());
     commands.put("kill", args -> kill(cluster, args));
+    commands.put("leave", args -> leave(cluster, args));
     commands.put("restart", args -> restart(cluster, args));
     commands.put("bury", args -> bury(cluster, args));
     commands.put("decommission", args -> decommission(cluster, args));
@@ -27,6 +28,11 @@ final class NodeCommands {
 
   private static Object kill(MiniCluster cluster, JsonNode args) throws Exception {
     node(cluster, args).kill();
+    return null;
+  }
+
+  private static Object leave(MiniCluster cluster, JsonNode args) throws Exception {
+    node(cluster, args).leave();
     return null;
   }
 

@@ -90,6 +90,11 @@ final class OwnProcessNode implements Node {
   }
 
   @Override
+  public void leave() throws IOException {
+    throw new IOException("not for a DataNode that is a process of its own");
+  }
+
+  @Override
   public void start(boolean samePort) throws IOException {
     if (running()) {
       throw new IOException("the DataNode runs already");

@@ -163,6 +163,9 @@ func (s *stream) run() {
 			case s.f.Stall > 0:
 				s.n.hold(s.c)
 				return
+			case s.f.Status == hproto.BlockOpResponse_OOB_RESTART:
+				_ = s.ack(outOfBand, s.f.Status)
+				return
 			case s.f.Status != hproto.BlockOpResponse_SUCCESS:
 				_ = s.ack(p.Header.GetSeqno(), s.f.Status)
 				return
@@ -170,11 +173,11 @@ func (s *stream) run() {
 		}
 		s.taken++
 		status := s.keep(p)
-		behind, failed := s.pass(p, raw)
+		seqno, behind, failed := s.pass(p, raw)
 		if !failed && status == hproto.BlockOpResponse_SUCCESS {
 			s.acked(p)
 		}
-		if err := s.ack(p.Header.GetSeqno(), append([]hproto.BlockOpResponse_Status{status}, behind...)...); err != nil || failed {
+		if err := s.ack(seqno, append([]hproto.BlockOpResponse_Status{status}, behind...)...); err != nil || failed {
 			return
 		}
 		if status != hproto.BlockOpResponse_SUCCESS || p.Header.GetLastPacketInBlock() {
@@ -243,23 +246,27 @@ func castagnoli(data []byte) (sums []byte) {
 	return sums
 }
 
-// pass sends a packet on, and returns what the nodes behind say to it.
-func (s *stream) pass(p Packet, raw []byte) (behind []hproto.BlockOpResponse_Status, failed bool) {
+// outOfBand is the sequence number of what a node says unasked.
+const outOfBand = -2
+
+// pass sends a packet on, and returns what the nodes behind say, and to what.
+func (s *stream) pass(p Packet, raw []byte) (seqno int64, behind []hproto.BlockOpResponse_Status, failed bool) {
+	seqno = p.Header.GetSeqno()
 	if s.next == nil {
-		return nil, false
+		return seqno, nil, false
 	}
 	var ack hproto.PipelineAck
 	_, err := s.next.Write(raw)
 	if err == nil {
 		err = readDelimited(s.nextIn, &ack)
 	}
-	if err != nil || ack.GetSeqno() != p.Header.GetSeqno() {
-		return []hproto.BlockOpResponse_Status{hproto.BlockOpResponse_ERROR}, true
+	if err != nil || ack.GetSeqno() != seqno && ack.GetSeqno() != outOfBand {
+		return seqno, []hproto.BlockOpResponse_Status{hproto.BlockOpResponse_ERROR}, true
 	}
 	for _, status := range ack.GetReply() {
 		failed = failed || status != hproto.BlockOpResponse_SUCCESS
 	}
-	return ack.GetReply(), failed
+	return ack.GetSeqno(), ack.GetReply(), failed
 }
 
 func (s *stream) acked(p Packet) {
