@@ -12,6 +12,7 @@ process that makes it.
 """
 
 from stepahead import transforms
+from stepahead._batch import Batch
 from stepahead._errors import (
     BadSampleError,
     ClosedError,
@@ -25,7 +26,7 @@ from stepahead._errors import (
     StoreError,
     WorkerError,
 )
-from stepahead._loader import Batch, DataLoader
+from stepahead._loader import DataLoader
 from stepahead._sources import Source
 from stepahead._tokens import Tokens
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
@@ -13,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from stepahead import _arguments, _binding, _sources, _tokens
+from stepahead import _arguments, _binding, _plans, _sources, _tokens
 from stepahead._arrays import Lease, views
+from stepahead._batch import Batch
 from stepahead._distributed import disagrees, job_and_run, rank_and_world
 from stepahead._errors import ClosedError, DatasetError, OptionError
 from stepahead.transforms import Compose
@@ -34,44 +34,6 @@ _ENVIRONMENT = (
     "KRB5CCNAME",
     "KRB5_CLIENT_KTNAME",
 )
-
-
-class Batch(dict[str, Any]):
-    """One step of this rank: field name -> tensor of the whole batch (text fields: list of str).
-
-    Images are uint8 [N, 3, H, W] over channels-last memory unless the plan casts them; scalars are [N]
-    int64, float64 or bool. The memory belongs to the tensors: it is given back when the last of
-    them, and every view of them, is gone. What a batch of tokens holds: `Tokens`.
-    """
-
-    step: int
-    """Counted through all epochs from 0."""
-    epoch: int
-    _names: list[str]  # of the sources
-    _details: str  # JSON, parsed when it is asked for: a batch is handed over in microseconds
-
-    @functools.cached_property
-    def _parsed(self) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(self._details)
-        return parsed
-
-    @property
-    def samples(self) -> list[int]:
-        """The ids of the samples in their sources, in order; a bad sample's place holds its substitute."""
-        samples: list[int] = self._parsed["samples"]
-        return samples
-
-    @property
-    def sources(self) -> list[str]:
-        """The names of the sources of the samples, in order; of a single dataset the empty name."""
-        drawn: list[int] = self._parsed.get("sources") or [0] * len(self.samples)
-        return [self._names[i] for i in drawn]
-
-    @property
-    def stats(self) -> dict[str, Any]:
-        """What this step cost: stall_seconds and what it is made of, prepared, raw, local, by_reason, by_node."""
-        stats: dict[str, Any] = self._parsed["stats"]
-        return stats
 
 
 class DataLoader:
@@ -271,7 +233,7 @@ class DataLoader:
             "cache_dir": _arguments.path("cache_dir", cache_dir) or _cache_dir(),
             "log_level": _arguments.text("log_level", log_level),
             "environment": {name: os.environ.get(name, "") for name in _ENVIRONMENT},
-            **_plans(transform),
+            **_plans.options(transform),
             **_tokens.options(tokens),
         }
         text = _arguments.dumps({k: v for k, v in options.items() if v is not None})
@@ -459,22 +421,3 @@ def _bundled_worker() -> str | None:
 
 def _cache_dir() -> str:
     return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stepahead")
-
-
-def _plans(transform: Compose | Mapping[str, Any] | str | None) -> dict[str, Any]:
-    """The transform argument as options of the native module: one plan, or one a field."""
-    if transform is None:
-        return {}
-    if isinstance(transform, Mapping) and "ops" not in transform:
-        return {"transforms": {field: _plan(plan) for field, plan in transform.items()}}
-    return {"transform": _plan(transform)}
-
-
-def _plan(plan: Any) -> Any:
-    if isinstance(plan, Compose):
-        return _arguments.plan(plan.to_dict())
-    if isinstance(plan, str):
-        return _arguments.plan(plan)
-    if isinstance(plan, Mapping):
-        return _arguments.plan(dict(plan))
-    raise OptionError(f"transform: {type(plan).__name__} is not a plan: use stepahead.transforms.Compose")
