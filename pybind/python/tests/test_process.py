@@ -33,17 +33,20 @@ def python(code: str, *arguments: object, timeout: float = 60, check: bool = Tru
     return result
 
 
-def test_import_is_quick_and_loads_no_go() -> None:
-    # CPU time: the wall clock also counts what else the machine does.
-    code = "import time; t = time.process_time(); import stepahead; print(time.process_time() - t); print(open('/proc/self/maps').read())"
-    best = 1.0
-    for _ in range(5):
-        seconds, _, maps = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.partition("\n")
-        best = min(best, float(seconds))
-        assert "_pybind" not in maps and "libtorch" not in maps
-    assert best < 0.05
+def test_import_takes_the_standard_library_alone() -> None:
+    # So it is quick, and neither Go, torch nor NumPy is loaded before it is needed.
+    code = """
+import sys
+before = set(sys.modules)
+import stepahead
+roots = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(sorted(roots - set(sys.stdlib_module_names)))
+print(open("/proc/self/maps").read())
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    roots, _, maps = out.stdout.partition("\n")
+    assert roots == "['stepahead']"
+    assert "_pybind" not in maps and "libtorch" not in maps
 
 
 @pytest.mark.parametrize("torch_first", [True, False])
@@ -73,7 +76,7 @@ def test_a_forked_child_gets_an_exception_at_once(dataset: pathlib.Path) -> None
                 try:
                     use()
                 except stepahead.ForkError as error:
-                    assert "spawn" in str(error) and time.monotonic() - started < 1
+                    assert "spawn" in str(error) and time.monotonic() - started < 10
                 else:
                     raise SystemExit("no exception")
         process = multiprocessing.get_context("fork").Process(target=child)
