@@ -4,34 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"image"
-	"image/png"
 	"io"
 	"log"
-	"os"
-	"path/filepath"
 
-	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/loader"
-	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/loader/loadertest"
 )
-
-// photographs packs a folder with three pictures of cats and three of dogs.
-func photographs(root string) *dir.Store {
-	for i := range 6 {
-		class := filepath.Join(root, "pictures", []string{"cats", "dogs"}[i/3])
-		check(os.MkdirAll(class, 0o755))
-		f, err := os.Create(filepath.Join(class, fmt.Sprintf("%d.png", i)))
-		check(err)
-		check(png.Encode(f, image.NewRGBA(image.Rect(0, 0, 8, 8))))
-		check(f.Close())
-	}
-	st, _, err := dir.Open(root, dir.Options{})
-	check(err)
-	_, err = pack.Pack(context.Background(), pack.Folder{Root: filepath.Join(root, "pictures")}, st, "/photos", pack.Options{})
-	check(err)
-	return st
-}
 
 func check(err error) {
 	if err != nil {
@@ -42,13 +20,12 @@ func check(err error) {
 // One loop is the rest of an epoch. Without media fields no worker program is needed; with them,
 // Plans says what becomes of the pictures.
 func Example() {
-	root, err := os.MkdirTemp("", "example")
-	check(err)
-	defer os.RemoveAll(root)
+	photos, remove := loadertest.Photographs()
+	defer remove()
 	ctx := context.Background()
 
 	l, err := loader.Open(ctx, loader.Options{
-		Store: photographs(root), Dir: "/photos", GlobalBatch: 2, Seed: 7, Fields: []string{"label"},
+		Store: photos, Dir: "/photos", GlobalBatch: 2, Seed: 7, Fields: []string{"label"},
 	})
 	check(err)
 	defer l.Close()
@@ -70,11 +47,10 @@ func Example() {
 
 // A state taken by any rank continues the run on any number of ranks.
 func ExampleLoader_Load() {
-	root, err := os.MkdirTemp("", "example")
-	check(err)
-	defer os.RemoveAll(root)
+	photos, remove := loadertest.Photographs()
+	defer remove()
 	ctx := context.Background()
-	o := loader.Options{Store: photographs(root), Dir: "/photos", GlobalBatch: 2, Shuffle: "none", Fields: []string{"label"}}
+	o := loader.Options{Store: photos, Dir: "/photos", GlobalBatch: 2, Shuffle: "none", Fields: []string{"label"}}
 
 	one, err := loader.Open(ctx, o)
 	check(err)

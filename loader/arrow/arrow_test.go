@@ -3,11 +3,7 @@ package arrow_test
 import (
 	"context"
 	"fmt"
-	"image"
-	"image/png"
 	"log"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,11 +12,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
-	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/loader"
 	records "github.com/stepahead-io/stepahead/loader/arrow"
+	"github.com/stepahead-io/stepahead/loader/loadertest"
 	"github.com/stepahead-io/stepahead/sampler"
-	"github.com/stepahead-io/stepahead/store/dir"
 )
 
 // batch is one of two samples, made by hand.
@@ -98,8 +93,10 @@ func TestFieldWithoutARowForEachSample(t *testing.T) {
 // TestTheLastReferenceReleases: the batch's memory is given back when nothing of the record refers to it any more, and
 // no sooner.
 func TestTheLastReferenceReleases(t *testing.T) {
+	photos, remove := loadertest.Photographs()
+	defer remove()
 	l, err := loader.Open(t.Context(), loader.Options{
-		Store: photographs(t.TempDir()), Dir: "/photos", GlobalBatch: 6, Epochs: 1, Fields: []string{"label"},
+		Store: photos, Dir: "/photos", GlobalBatch: 6, Epochs: 1, Fields: []string{"label"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -127,12 +124,11 @@ func TestTheLastReferenceReleases(t *testing.T) {
 
 // A batch as an Arrow record; releasing the record releases the batch.
 func Example() {
-	root, err := os.MkdirTemp("", "example")
-	check(err)
-	defer os.RemoveAll(root)
+	photos, remove := loadertest.Photographs()
+	defer remove()
 	ctx := context.Background()
 	l, err := loader.Open(ctx, loader.Options{
-		Store: photographs(root), Dir: "/photos", GlobalBatch: 6, Shuffle: "none", Fields: []string{"label"},
+		Store: photos, Dir: "/photos", GlobalBatch: 6, Shuffle: "none", Fields: []string{"label"},
 	})
 	check(err)
 	defer l.Close()
@@ -145,23 +141,6 @@ func Example() {
 	record.Release()
 	// Output:
 	// int64 [0 0 0 1 1 1]
-}
-
-// photographs packs a folder with three pictures of cats and three of dogs.
-func photographs(root string) *dir.Store {
-	for i := range 6 {
-		class := filepath.Join(root, "pictures", []string{"cats", "dogs"}[i/3])
-		check(os.MkdirAll(class, 0o755))
-		f, err := os.Create(filepath.Join(class, fmt.Sprintf("%d.png", i)))
-		check(err)
-		check(png.Encode(f, image.NewRGBA(image.Rect(0, 0, 8, 8))))
-		check(f.Close())
-	}
-	st, _, err := dir.Open(root, dir.Options{})
-	check(err)
-	_, err = pack.Pack(context.Background(), pack.Folder{Root: filepath.Join(root, "pictures")}, st, "/photos", pack.Options{})
-	check(err)
-	return st
 }
 
 func check(err error) {

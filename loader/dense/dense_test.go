@@ -3,20 +3,15 @@ package dense_test
 import (
 	"context"
 	"fmt"
-	"image"
-	"image/png"
 	"log"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"gorgonia.org/tensor"
 
-	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/loader/dense"
-	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/loader/loadertest"
 )
 
 // images is a field of n images in either layout, whose bytes count up in memory.
@@ -79,12 +74,11 @@ func TestEveryDtype(t *testing.T) {
 
 // The labels of a batch as a tensor over the batch's own memory.
 func Example() {
-	root, err := os.MkdirTemp("", "example")
-	check(err)
-	defer os.RemoveAll(root)
+	photos, remove := loadertest.Photographs()
+	defer remove()
 	ctx := context.Background()
 	l, err := loader.Open(ctx, loader.Options{
-		Store: photographs(root), Dir: "/photos", GlobalBatch: 6, Shuffle: "none", Fields: []string{"label"},
+		Store: photos, Dir: "/photos", GlobalBatch: 6, Shuffle: "none", Fields: []string{"label"},
 	})
 	check(err)
 	defer l.Close()
@@ -99,23 +93,6 @@ func Example() {
 	batch.Release() // labels must not be used from here on
 	// Output:
 	// [0  0  0  1  1  1] sum 3
-}
-
-// photographs packs a folder with three pictures of cats and three of dogs.
-func photographs(root string) *dir.Store {
-	for i := range 6 {
-		class := filepath.Join(root, "pictures", []string{"cats", "dogs"}[i/3])
-		check(os.MkdirAll(class, 0o755))
-		f, err := os.Create(filepath.Join(class, fmt.Sprintf("%d.png", i)))
-		check(err)
-		check(png.Encode(f, image.NewRGBA(image.Rect(0, 0, 8, 8))))
-		check(f.Close())
-	}
-	st, _, err := dir.Open(root, dir.Options{})
-	check(err)
-	_, err = pack.Pack(context.Background(), pack.Folder{Root: filepath.Join(root, "pictures")}, st, "/photos", pack.Options{})
-	check(err)
-	return st
 }
 
 func check(err error) {
