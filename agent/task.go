@@ -109,6 +109,9 @@ func (t *task) setOrder(s *hints.Schedule) error {
 			return fmt.Errorf("%w: the order is over %d samples, the dataset %s has %d", errIdentity, source.Samples, t.data.members[i].dir, sources[i])
 		}
 	}
+	if spec.GroupByLength != nil {
+		return fmt.Errorf("the order groups samples by length, which agents do not look up: announce the ids of its steps: %w", sampler.ErrVersion)
+	}
 	run, err := sampler.New(spec)
 	t.order = foretold{run}
 	return err

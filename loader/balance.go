@@ -30,7 +30,10 @@ func predict(p binfmt.Part) uint64 {
 // same indexes and deals the same way.
 func (l *Loader) balanced(ctx context.Context, step int64) ([]sampler.SampleRef, error) {
 	number, _ := l.known(step)
-	refs := l.refs(step, number, nil)
+	refs, err := l.refs(ctx, step, number, nil)
+	if err != nil {
+		return nil, err
+	}
 	costs := make([]uint64, len(refs))
 	for i, ref := range refs {
 		for _, f := range l.media {

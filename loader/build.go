@@ -49,6 +49,7 @@ func (e *entry) decoded() bool { return len(e.spec.Shape) > 0 }
 type build struct {
 	l     *Loader
 	step  int64
+	order stepOrder
 	clock *phaseClock
 	tasks *tasks
 	queue queue
@@ -91,8 +92,11 @@ func (l *Loader) buildStep(ctx context.Context, step int64, clock *phaseClock) (
 }
 
 // deal asks for this rank's part of the step.
-func (b *build) deal(ctx context.Context) ([]sampler.SampleRef, error) {
-	defer b.clock.enter(waitNetwork)() // of balanced ranks, the first look into an index may fetch it
+func (b *build) deal(ctx context.Context) (_ []sampler.SampleRef, err error) {
+	defer b.clock.enter(waitNetwork)() // of balanced ranks and grouped samples, the first look into an index may fetch it
+	if b.order, err = b.l.orderAt(ctx, b.step); err != nil {
+		return nil, err
+	}
 	return b.l.share(ctx, b.step)
 }
 

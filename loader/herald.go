@@ -131,7 +131,7 @@ func (h *herald) announce(ctx context.Context) {
 	if h.nobody() || !h.learn(ctx) {
 		return
 	}
-	due := h.withWindows(h.dueHints(h.l.position()))
+	due := h.withWindows(ctx, h.dueHints(h.l.position()))
 	places := make(chan struct{}, hintsAtOnce)
 	t := newTasks(ctx, "hints")
 	for _, d := range due {

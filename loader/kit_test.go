@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
 	"github.com/stepahead-io/stepahead/transform"
@@ -52,6 +53,7 @@ type kit struct {
 	folder string
 	// sources are set when there are other kits beside this one, whose samples are drawn too.
 	sources []Source
+	group   *sampler.GroupByLength
 }
 
 // kitNodes are the nodes of the kit's store: every block lies on two of them.
@@ -183,7 +185,7 @@ func (k *kit) damage(t testing.TB, sample int) {
 // options are those of a loader over the kit, with its own fake workers.
 func (k *kit) options(t testing.TB) Options {
 	o := Options{
-		Store: k.store, Dir: "/data", CacheDir: filepath.Join(k.root, "cache"), GlobalBatch: 8, Seed: 7,
+		Store: k.store, Dir: "/data", CacheDir: filepath.Join(k.root, "cache"), GlobalBatch: 8, Seed: 7, GroupByLength: k.group,
 		Plans: map[string]*transform.Plan{"image": cropPlan(t)}, Workers: 2, Runner: &fakePool{},
 	}
 	if k.sources != nil {

@@ -38,6 +38,7 @@ type Loader struct {
 	now     func() time.Duration
 	sampler *sampler.Sampler
 	given   *given       // nil unless the caller gives the steps
+	groups  *groups      // nil unless samples are grouped by length
 	spec    sampler.Spec // of sampler, which copies it at every call
 	data    *union
 	tokens  *tokenMode // nil for datasets whose fields are delivered as they are
@@ -148,6 +149,9 @@ func (l *Loader) order() (err error) {
 		l.given = &given{}
 	}
 	l.spec = l.sampler.Spec()
+	if l.groups, err = l.openGroups(); err != nil {
+		return err
+	}
 	if err := l.sampler.CheckWorld(l.o.World); err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}

@@ -83,6 +83,9 @@ type Options struct {
 	// sampler.EvenCost even costs and numbers that may differ. What a sample becomes does not depend on it. Every
 	// rank then needs the indexes of the whole batch.
 	Balance string
+	// GroupByLength, when not nil, has neighbouring steps exchange samples so that those of a step are of about the same
+	// length. Every rank then needs the indexes of all samples that are exchanged.
+	GroupByLength *sampler.GroupByLength
 	// Rank of World data-parallel ranks; World must divide GlobalBatch. The zero value is rank 0 of 1.
 	Rank, World int
 	// Epochs is the number of epochs after which there is no more data. 0: never ends by itself.
@@ -249,12 +252,15 @@ func (o Options) validateOrder() (errs []error) {
 		bad(len(o.Agents) > 0 && s.URL == "", "%surl: missing: agents open the dataset by it", at)
 	}
 	bad(o.Balance != "" && o.Balance != sampler.EvenCount && o.Balance != sampler.EvenCost, "balance: %q: must be %q or %q", o.Balance, sampler.EvenCount, sampler.EvenCost)
+	bad(o.GroupByLength != nil && o.Given, "group_by_length: the steps are given: give steps of samples of like length")
+	bad(o.GroupByLength != nil && o.Tokens != nil, "group_by_length: samples made of tokens are of one length: leave it out")
 	bad(o.Balance != "" && o.Tokens != nil, "balance: %q: samples of tokens cost the same: leave it out", o.Balance)
 	if o.Spec == nil {
 		bad(o.GlobalBatch < 1, "global_batch: %d: must be at least 1", o.GlobalBatch)
 		return errs
 	}
-	bad(o.Seed != 0 || o.GlobalBatch != 0 || o.Shuffle != "" || o.Last != "", "spec: seed, global_batch, shuffle and last are in it: give one or the other")
+	bad(o.Seed != 0 || o.GlobalBatch != 0 || o.Shuffle != "" || o.Last != "" || o.GroupByLength != nil,
+		"spec: seed, global_batch, shuffle, last and group_by_length are in it: give one or the other")
 	bad(o.Given, "spec: the steps are given: no specification says which samples they have")
 	for i, s := range o.Sources {
 		bad(s.Weight != 0 || s.Upsample != 0 || s.MaxEpochs != 0, "sources[%d]: weight, upsample and max_epochs are in spec: give one or the other", i)

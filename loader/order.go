@@ -29,7 +29,9 @@ func (o Options) whole() sampler.Spec {
 	if o.Spec != nil {
 		return *o.Spec
 	}
-	return sampler.Spec{Version: sampler.SpecVersion, Seed: o.Seed, GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last}
+	return sampler.Spec{
+		Version: sampler.SpecVersion, Seed: o.Seed, GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last, GroupByLength: o.GroupByLength,
+	}
 }
 
 // samples is how many samples the dataset of a source has.
@@ -88,12 +90,31 @@ func (l *Loader) known(step int64) (number uint64, end int64) {
 	return 0, math.MaxInt64
 }
 
-// refs appends the global batch of a step to dst, in order of position; nil if the order has another number now.
-func (l *Loader) refs(step int64, number uint64, dst []sampler.SampleRef) []sampler.SampleRef {
-	if l.given != nil {
-		return l.given.refs(step, number, dst)
+// stepOrder is an order as far as it is known for some steps.
+type stepOrder interface {
+	Step(step int64, dst []sampler.SampleRef) []sampler.SampleRef
+	Rank(step int64, rank, world int, dst []sampler.SampleRef) []sampler.SampleRef
+	Substitute(step int64, ref sampler.SampleRef, attempt int) sampler.SampleRef
+}
+
+// orderAt is the order of the specification at a step.
+func (l *Loader) orderAt(ctx context.Context, step int64) (stepOrder, error) {
+	if l.groups != nil {
+		return l.groups.at(ctx, step)
 	}
-	return l.sampler.Step(step, dst)
+	return l.sampler, nil
+}
+
+// refs appends the global batch of a step to dst, in order of position; nil if the order has another number now.
+func (l *Loader) refs(ctx context.Context, step int64, number uint64, dst []sampler.SampleRef) ([]sampler.SampleRef, error) {
+	if l.given != nil {
+		return l.given.refs(step, number, dst), nil
+	}
+	order, err := l.orderAt(ctx, step)
+	if err != nil {
+		return nil, err
+	}
+	return order.Step(step, dst), nil
 }
 
 // share is the part of a step's global batch that this rank gets.
@@ -106,7 +127,11 @@ func (l *Loader) share(ctx context.Context, step int64) ([]sampler.SampleRef, er
 	case l.megatron() != nil:
 		return l.microBatches(step), nil
 	}
-	return l.sampler.Rank(step, l.o.Rank, l.o.World, nil), nil
+	order, err := l.orderAt(ctx, step)
+	if err != nil {
+		return nil, err
+	}
+	return order.Rank(step, l.o.Rank, l.o.World, nil), nil
 }
 
 // epoch is the epoch of a step.

@@ -93,7 +93,7 @@ func (b *build) substitute(ctx context.Context, slot int) error {
 
 // candidate is the sample that a place gets at an attempt: the planned one at 0.
 func (b *build) candidate(slot, attempt int) sampler.SampleRef {
-	return b.l.sampler.Substitute(b.step, b.planned[slot], attempt)
+	return b.order.Substitute(b.step, b.planned[slot], attempt)
 }
 
 // note counts a replacement, and logs every bad sample once.

@@ -206,6 +206,22 @@ func TestSameSeedSameBytesOfAMixtureLong(t *testing.T) {
 	checkLives(t, mixedKit(t), 1000)
 }
 
+// Samples that are grouped by length too, of any world size and wherever within a window the job is killed.
+func TestSameSeedSameBytesInGroups(t *testing.T) {
+	checkLives(t, groupedKit(t), 12)
+}
+
+func TestSameSeedSameBytesInGroupsLong(t *testing.T) {
+	testdata.Soak(t)
+	checkLives(t, groupedKit(t), 1000)
+}
+
+func groupedKit(t testing.TB) *kit {
+	k := mixedKit(t)
+	k.group = &sampler.GroupByLength{Column: "image.length", Steps: 5}
+	return k
+}
+
 // mixedKit is lifeKit and two others beside it: one of many samples, and one of three.
 func mixedKit(t testing.TB) *kit {
 	k := lifeKit(t)

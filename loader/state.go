@@ -55,6 +55,9 @@ func (l *Loader) Load(st sampler.State) error {
 // moveTo takes up a state that was checked.
 func (l *Loader) moveTo(st sampler.State) {
 	l.pos.Store(st.Step)
+	if l.groups != nil {
+		l.groups.forget()
+	}
 	if l.given != nil {
 		l.given.resume(st.Step, st.Given.Number, digestOf(st.Given))
 	}

@@ -1,6 +1,10 @@
 package loader
 
 import (
+	"context"
+
+	"go.uber.org/zap"
+
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/sampler"
 )
@@ -34,7 +38,7 @@ func (w window) possible() bool { return !w.wanted || w.end > 0 }
 // more is what an agent must be told of ids at a position: in a schedule all from there on, else what follows what it
 // knows, once half of that is used up. The agents' mutex is held.
 func (h *herald) more(p *peer, step int64) window {
-	if !p.window.wanted && h.l.given == nil {
+	if !p.window.wanted && h.l.given == nil && h.l.groups == nil {
 		return window{}
 	}
 	number, known := h.l.known(step)
@@ -55,18 +59,18 @@ func (h *herald) more(p *peer, step int64) window {
 }
 
 // withWindows puts the ids into the hints that carry some. Agents that are told the same share them.
-func (h *herald) withWindows(due []dueHint) []dueHint {
+func (h *herald) withWindows(ctx context.Context, due []dueHint) []dueHint {
 	made := map[window]*hints.Window{}
 	ready := due[:0]
 	for _, d := range due {
 		if d.ids.end > 0 {
 			w := made[d.ids]
 			if w == nil {
-				w = h.l.windowOf(d.ids)
+				w = h.l.windowOf(ctx, d.ids)
 				made[d.ids] = w
 			}
 			if w == nil {
-				continue // void already: the next round has others
+				continue // void already, or not to be had: the next round has others
 			}
 			if d.generation > 0 {
 				d.hint.Schedule.Spec, d.hint.Schedule.Window = nil, w
@@ -79,12 +83,16 @@ func (h *herald) withWindows(due []dueHint) []dueHint {
 	return ready
 }
 
-// windowOf lists the ids of steps, nil if they are not known any more.
-func (l *Loader) windowOf(w window) *hints.Window {
+// windowOf lists the ids of steps, nil if they are not known any more, or cannot be found out now.
+func (l *Loader) windowOf(ctx context.Context, w window) *hints.Window {
 	out := &hints.Window{Epoch: w.number, FirstStep: w.first}
 	var refs []sampler.SampleRef
 	for step := w.first; step < w.end; step++ {
-		if refs = l.refs(step, w.number, refs[:0]); refs == nil {
+		var err error
+		if refs, err = l.refs(ctx, step, w.number, refs[:0]); err != nil {
+			l.o.Log.Warn("cannot find out the samples of a step ahead: agents are not told of it yet", zap.Int64("step", step), zap.Error(err))
+		}
+		if refs == nil {
 			return nil
 		}
 		samples := make([]hints.WindowSample, len(refs))

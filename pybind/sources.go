@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -14,11 +15,36 @@ import (
 
 // source is stepahead.Source.
 type source struct {
-	URL       string  `json:"url"`
-	Name      string  `json:"name"`
-	Weight    float64 `json:"weight"`
-	Upsample  float64 `json:"upsample"`
-	MaxEpochs uint64  `json:"max_epochs"`
+	URL       string   `json:"url"`
+	Name      string   `json:"name"`
+	Weight    *float64 `json:"weight"`
+	Upsample  float64  `json:"upsample"`
+	MaxEpochs uint64   `json:"max_epochs"`
+}
+
+func (s source) weight() float64 {
+	if s.Weight == nil {
+		return 0
+	}
+	return *s.Weight
+}
+
+// checkWeights tells a weight of 0, which a change may raise, from one that was forgotten.
+func (o options) checkWeights() error {
+	given, positive := 0, false
+	for _, s := range o.Sources {
+		if s.Weight != nil {
+			given++
+			positive = positive || *s.Weight != 0
+		}
+	}
+	switch {
+	case given > 0 && given < len(o.Sources):
+		return fmt.Errorf("sources: %d of %d have a weight: give all of them one (0: takes no part until a change gives it a weight), or none", given, len(o.Sources))
+	case given > 0 && !positive:
+		return errors.New("sources: all weights are 0: nothing would be drawn")
+	}
+	return nil
 }
 
 // orderOptions are the keyword arguments of the DataLoader about the order, beyond those of a plain dataset.
@@ -27,6 +53,8 @@ type orderOptions struct {
 	Spec         json.RawMessage `json:"spec"`
 	Given        bool            `json:"given"`
 	Balance      string          `json:"balance"`
+	GroupBy      string          `json:"group_by_length"`
+	GroupSteps   int64           `json:"group_steps"`
 	Chunk        uint64          `json:"chunk"`
 	Window       uint64          `json:"window"`
 	Temperature  float64         `json:"temperature"`
@@ -114,24 +142,47 @@ func (o options) order(lo *loader.Options, open places, names []string) error {
 		}
 		lo.Sources = append(lo.Sources, loader.Source{Name: o.Sources[i].Name, Store: open[i].Store, Dir: names[i], URL: at})
 	}
-	if len(o.Spec) > 0 {
-		spec, err := specOf(o.Spec)
-		if err != nil {
-			return &optionError{err}
-		}
-		lo.Spec = &spec
-		return nil
+	if err := o.checkWeights(); err != nil {
+		return &optionError{err}
 	}
-	if !o.plain() {
+	if o.GroupBy == "" && o.GroupSteps != 0 {
+		return &optionError{fmt.Errorf("group_steps: %d: only group_by_length uses it: name the column of the lengths, or leave it out", o.GroupSteps)}
+	}
+	if len(o.Spec) == 0 && !o.plain() {
 		spec := o.spec()
 		lo.Spec = &spec
 		return nil
 	}
-	lo.Seed, lo.GlobalBatch, lo.Shuffle, lo.Last = o.Seed, o.GlobalBatch, o.Shuffle, o.Last
+	lo.Seed, lo.GlobalBatch, lo.Shuffle, lo.Last, lo.GroupByLength = o.Seed, o.GlobalBatch, o.Shuffle, o.Last, o.groups()
 	for i, s := range o.Sources {
-		lo.Sources[i].Weight, lo.Sources[i].Upsample, lo.Sources[i].MaxEpochs = s.Weight, s.Upsample, s.MaxEpochs
+		lo.Sources[i].Weight, lo.Sources[i].Upsample, lo.Sources[i].MaxEpochs = s.weight(), s.Upsample, s.MaxEpochs
 	}
+	return o.whole(lo)
+}
+
+// whole takes the specification that was given whole, if one was. The loader refuses what is given beside it, but for what it
+// does not know.
+func (o options) whole(lo *loader.Options) error {
+	if len(o.Spec) == 0 {
+		return nil
+	}
+	if !o.plain() {
+		return &optionError{errors.New("spec: chunk, window, temperature, epoch_steps, sample_tokens and changes are in it: give one or the other")}
+	}
+	spec, err := specOf(o.Spec)
+	if err != nil {
+		return &optionError{err}
+	}
+	lo.Spec = &spec
 	return nil
+}
+
+// groups is how samples are grouped by length, nil if they are not.
+func (o options) groups() *sampler.GroupByLength {
+	if o.GroupBy == "" {
+		return nil
+	}
+	return &sampler.GroupByLength{Column: o.GroupBy, Steps: o.GroupSteps}
 }
 
 // unknownSamples stands in a specification for a number of samples that its dataset will tell.
@@ -176,9 +227,10 @@ func (o options) spec() sampler.Spec {
 	spec := sampler.Spec{
 		Version: sampler.SpecVersion, Seed: o.Seed, GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last,
 		Chunk: o.Chunk, Window: o.Window, Temperature: o.Temperature, EpochSteps: o.EpochSteps, SampleTokens: o.SampleTokens,
+		GroupByLength: o.groups(),
 	}
 	for _, s := range o.Sources {
-		spec.Sources = append(spec.Sources, sampler.Source{Name: s.Name, Weight: s.Weight, Upsample: s.Upsample, MaxEpochs: s.MaxEpochs})
+		spec.Sources = append(spec.Sources, sampler.Source{Name: s.Name, Weight: s.weight(), Upsample: s.Upsample, MaxEpochs: s.MaxEpochs})
 	}
 	if len(o.Sources) == 0 {
 		spec.Sources = []sampler.Source{{}}

@@ -37,6 +37,8 @@ func (a Assignment) Rank(rank int) []int32 {
 func Balance(costs []uint64, world int, even string) (Assignment, error) {
 	room := len(costs)
 	switch {
+	case len(costs) > maxGlobalBatch:
+		return Assignment{}, fmt.Errorf("sampler.Balance: %d places: a global batch has at most %d", len(costs), maxGlobalBatch)
 	case world < 1 || world > len(costs):
 		return Assignment{}, fmt.Errorf("sampler.Balance: %d ranks for %d places: every rank needs one", world, len(costs))
 	case even == EvenCount && len(costs)%world != 0:
@@ -110,36 +112,4 @@ func (l *loads) Pop() any {
 	last := (*l)[len(*l)-1]
 	*l = (*l)[:len(*l)-1]
 	return last
-}
-
-// Buckets rearranges the samples of a window of steps so that each global batch holds samples of
-// about the same length, and padding is small: it returns, for every place of the window, the place
-// in the order of the Spec whose sample comes there. Lengths has the length of every sample of the
-// window, in the order of the Spec, and as many whole batches of batch samples as the window has steps.
-//
-// The samples are sorted by length, equal ones by place, and cut into batches. The batches come in an
-// order that is random for every seed and window, so that lengths do not rise with the steps; within
-// a batch the samples keep the order of the Spec. As it permutes the window, every sample still comes
-// exactly once an epoch, and as it depends on the window alone, a run resumed within one goes on as
-// before.
-func Buckets(lengths []uint64, batch int, seed, window uint64) ([]int32, error) {
-	if batch < 1 || len(lengths) == 0 || len(lengths)%batch != 0 {
-		return nil, fmt.Errorf("sampler.Buckets: %d samples in batches of %d: a window has whole batches, and at least one", len(lengths), batch)
-	}
-	sorted := make([]int32, len(lengths))
-	for i := range sorted {
-		sorted[i] = int32(i)
-	}
-	slices.SortStableFunc(sorted, func(a, b int32) int { return cmp.Compare(lengths[a], lengths[b]) })
-	steps := len(lengths) / batch
-	key := keyOf(bucketDomain, seed, "")
-	var p permutation
-	key.permutation(&p, window, 0, uint64(steps))
-	out := make([]int32, 0, len(lengths))
-	for step := range steps {
-		from := int(p.at(uint64(step))) * batch
-		out = append(out, sorted[from:from+batch]...)
-		slices.Sort(out[step*batch:])
-	}
-	return out, nil
 }

@@ -31,6 +31,20 @@ func (s *Spec) stages(step int64) []stage {
 	return out
 }
 
+// settled returns the first step whose samples do not depend on those of the steps below step: step itself, but where it is
+// within a window of steps that exchange samples.
+func (s *Spec) settled(step int64) int64 {
+	if s.GroupByLength == nil || step <= 0 {
+		return step
+	}
+	st, err := newStream(s)
+	if err != nil || uint64(step) > st.steps() {
+		return step
+	}
+	_, end := s.GroupByLength.window(st, epochSteps(s), st.steps(), uint64(step-1))
+	return int64(end)
+}
+
 // continues tells whether s gives the same order as before, another Spec, for all steps below step.
 // Both are valid.
 func (s *Spec) continues(before *Spec, step int64) bool {
@@ -38,7 +52,8 @@ func (s *Spec) continues(before *Spec, step int64) bool {
 		return false
 	}
 	same := s.Seed == before.Seed && s.Shuffle == before.Shuffle && s.Chunk == before.Chunk && s.Window == before.Window &&
-		s.Temperature == before.Temperature && s.Tokens.text() == before.Tokens.text() && epochSteps(s) == epochSteps(before)
+		s.Temperature == before.Temperature && s.Tokens.text() == before.Tokens.text() &&
+		s.GroupByLength.text() == before.GroupByLength.text() && epochSteps(s) == epochSteps(before)
 	if !same {
 		return false
 	}
@@ -47,6 +62,7 @@ func (s *Spec) continues(before *Spec, step int64) bool {
 			return false
 		}
 	}
+	step = max(s.settled(step), before.settled(step))
 	return slices.EqualFunc(s.stages(step), before.stages(step), func(a, b stage) bool {
 		shared := len(b.weights)
 		return a.step == b.step && a.batch == b.batch && slices.Equal(a.weights[:shared], b.weights) &&
@@ -60,7 +76,8 @@ func (s *Spec) past(step int64) [32]byte {
 	if step < 0 || !s.isStream() {
 		return sha256.Sum256(nil)
 	}
-	stages := s.stages(step)
+	settled := s.settled(step)
+	stages := s.stages(settled)
 	p := s.clone()
 	p.Changes = p.Changes[:max(0, len(stages)-1)]
 	for n := len(p.Sources) - 1; n > 0 && !slices.ContainsFunc(stages, func(g stage) bool { return g.weights[n] != 0 }); n-- {
@@ -68,6 +85,9 @@ func (s *Spec) past(step int64) [32]byte {
 	}
 	if !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Tokens != 0 }) {
 		p.SampleTokens = 0
+	}
+	if p.settled(step) != settled {
+		return sha256.Sum256(nil) // without the change, other steps would exchange samples with those before step
 	}
 	return p.Digest()
 }

@@ -27,6 +27,7 @@ func diffSpecs(there, here Spec) []string {
 	d.compare("epoch steps", there.EpochSteps, here.EpochSteps)
 	d.compare("tokens a sample", there.SampleTokens, here.SampleTokens)
 	d.compare("tokens", there.Tokens.text(), here.Tokens.text())
+	d.compare("group by length", there.GroupByLength.text(), here.GroupByLength.text())
 	d.compare("number of sources", len(there.Sources), len(here.Sources))
 	for i := range min(len(there.Sources), len(here.Sources)) {
 		d.sources(i, there.Sources[i], here.Sources[i], len(here.Sources) == 1)
@@ -36,6 +37,15 @@ func diffSpecs(there, here Spec) []string {
 		d.changes(i, there.Changes[i], here.Changes[i])
 	}
 	return d
+}
+
+// unsettled says where a change could come, of a state within a window of steps that exchange samples.
+func unsettled(there, here *Spec, step int64) []string {
+	end := there.settled(step)
+	if !there.isStream() || there.GroupByLength.text() != here.GroupByLength.text() || end == step {
+		return nil
+	}
+	return []string{fmt.Sprintf("group by length: the steps up to %d exchange samples, and the state is of step %d: changes can come from step %d on", end-1, step, end)}
 }
 
 func (d *differ) sources(i int, there, here Source, alone bool) {

@@ -19,6 +19,9 @@ type Explanation struct {
 	StepsPerEpoch int64 `json:"steps_per_epoch"`
 	// Steps is the number of steps after which the run ends by itself; nil: it never does.
 	Steps *int64 `json:"steps"`
+	// GroupByLength says which steps exchange samples: a sample may then come in any of them, and Stages and Sources say
+	// in which it would come without. Nil: none do.
+	GroupByLength *GroupByLength `json:"group_by_length,omitempty"`
 	// Stages are the parts of the run in which nothing changes, in order.
 	Stages []Stage `json:"stages"`
 	// Sources are the sources, in the order of the Spec.
@@ -56,7 +59,7 @@ func (s *Sampler) Explain() Explanation {
 	digest := s.spec.Digest()
 	e := Explanation{
 		Version: s.spec.Version, Digest: hex.EncodeToString(digest[:]), Stream: s.stream != nil,
-		StepsPerEpoch: s.StepsPerEpoch(), Stages: s.explainStages(),
+		StepsPerEpoch: s.StepsPerEpoch(), GroupByLength: s.spec.GroupByLength.clone(), Stages: s.explainStages(),
 	}
 	steps, ends := s.Steps()
 	if ends {
@@ -80,7 +83,8 @@ func (s *Sampler) Explain() Explanation {
 	return e
 }
 
-// Counts returns, by source, how many samples the steps before step take. Step is at most Steps.
+// Counts returns, by source, how many samples the steps before step take. Step is at most Steps. Where samples are grouped by
+// length, that is so at the first step of a window.
 func (s *Sampler) Counts(step int64) []uint64 {
 	if step == 0 {
 		return make([]uint64, len(s.sources))

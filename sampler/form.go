@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -25,7 +26,7 @@ func parseSpec(data []byte) (Spec, error) {
 	}
 	var s Spec
 	var sources, changes []json.RawMessage
-	var tokens json.RawMessage
+	var tokens, group json.RawMessage
 	members := []member{
 		{"spec", &s.Version, required},
 		{"seed", &s.Seed, required},
@@ -40,6 +41,7 @@ func parseSpec(data []byte) (Spec, error) {
 		{"sample_tokens", &s.SampleTokens, optional},
 		{"changes", &changes, optional},
 		{"tokens", &tokens, optional},
+		{"group_by_length", &group, optional},
 	}
 	if err := parseObject(data, members); err != nil {
 		if newer := checkVersion(peekVersion(data)); newer != nil {
@@ -53,7 +55,7 @@ func parseSpec(data []byte) (Spec, error) {
 	if err := s.parseChanges(changes); err != nil {
 		return Spec{}, err
 	}
-	if err := s.parseTokens(tokens); err != nil {
+	if err := errors.Join(s.parseTokens(tokens), s.parseGroup(group)); err != nil {
 		return Spec{}, err
 	}
 	s = s.withDefaults()
@@ -138,6 +140,19 @@ func parseWeights(data json.RawMessage) (map[string]float64, error) {
 	return weights, nil
 }
 
+// parseGroup reads the member "group_by_length", if there is one.
+func (s *Spec) parseGroup(data json.RawMessage) error {
+	if data == nil {
+		return nil
+	}
+	s.GroupByLength = &GroupByLength{}
+	err := parseObject(data, []member{{"column", &s.GroupByLength.Column, required}, {"steps", &s.GroupByLength.Steps, optional}})
+	if err != nil {
+		return fmt.Errorf("group_by_length: %w", err)
+	}
+	return nil
+}
+
 // Canonical returns the one JSON form that the digest is taken of: in the lowest version that can say
 // it, defaults filled in, keys sorted, no spaces, numbers as RFC 8785 writes them, and nothing that
 // is not used. The Spec must be valid.
@@ -149,6 +164,7 @@ func (s Spec) Canonical() []byte {
 	form := canonicalSpec{
 		Chunk: s.Chunk, EpochSteps: s.EpochSteps, GlobalBatch: s.GlobalBatch, Last: s.Last, SampleTokens: s.SampleTokens,
 		Seed: s.Seed, Shuffle: s.Shuffle, Version: s.Version, Temperature: s.Temperature, Tokens: s.Tokens, Window: s.Window,
+		GroupByLength: s.GroupByLength,
 	}
 	for _, c := range s.Changes {
 		form.Changes = append(form.Changes, canonicalChange{c.GlobalBatch, c.Step, c.Tokens, c.Weights})
@@ -182,19 +198,20 @@ func (s *Spec) canonical1() []byte {
 // The canonical form of version 2: fields in the order of their keys.
 type (
 	canonicalSpec struct {
-		Changes      []canonicalChange `json:"changes,omitempty"`
-		Chunk        uint64            `json:"chunk,omitempty"`
-		EpochSteps   int64             `json:"epoch_steps,omitempty"`
-		GlobalBatch  int64             `json:"global_batch"`
-		Last         string            `json:"last"`
-		SampleTokens int64             `json:"sample_tokens,omitempty"`
-		Seed         uint64            `json:"seed"`
-		Shuffle      string            `json:"shuffle"`
-		Sources      []canonicalSource `json:"sources"`
-		Version      int               `json:"spec"`
-		Temperature  float64           `json:"temperature,omitempty"`
-		Tokens       *TokenSpec        `json:"tokens,omitempty"`
-		Window       uint64            `json:"window,omitempty"`
+		Changes       []canonicalChange `json:"changes,omitempty"`
+		Chunk         uint64            `json:"chunk,omitempty"`
+		EpochSteps    int64             `json:"epoch_steps,omitempty"`
+		GlobalBatch   int64             `json:"global_batch"`
+		GroupByLength *GroupByLength    `json:"group_by_length,omitempty"`
+		Last          string            `json:"last"`
+		SampleTokens  int64             `json:"sample_tokens,omitempty"`
+		Seed          uint64            `json:"seed"`
+		Shuffle       string            `json:"shuffle"`
+		Sources       []canonicalSource `json:"sources"`
+		Version       int               `json:"spec"`
+		Temperature   float64           `json:"temperature,omitempty"`
+		Tokens        *TokenSpec        `json:"tokens,omitempty"`
+		Window        uint64            `json:"window,omitempty"`
 	}
 	canonicalSource struct {
 		MaxEpochs uint64   `json:"max_epochs,omitempty"`

@@ -11,20 +11,22 @@ import (
 	"testing"
 )
 
+// A goldenCase is one line of testdata/golden.json: a spec, and what it gives.
 type goldenCase struct {
 	Canonical     string
 	Digest        string
 	StepsPerEpoch int64 `json:"steps_per_epoch"`
+	Run           *int64
+	Lengths       [][]uint64 // by source and sample, of orders that group by length
 	Steps         []struct {
-		Step    int64
-		Epoch   int64
-		Samples []uint64
+		Step  int64
+		Epoch int64
+		Refs  [][3]uint64 // source, source epoch, sample
 	}
 	Substitutes []struct {
 		Step     int64
 		Position int64
-		Attempt  int
-		Sample   uint64
+		Samples  []uint64 // of attempts 1, 2 and 3
 	}
 }
 
@@ -45,65 +47,11 @@ func readGolden(t *testing.T) ([]byte, []goldenCase) {
 func TestGoldenVectors(t *testing.T) {
 	_, cases := readGolden(t)
 	for _, c := range cases {
-		s := mustParse(t, c.Canonical)
-		if got := string(s.Spec().Canonical()); got != c.Canonical {
-			t.Errorf("canonical form %s, want %s", got, c.Canonical)
-		}
-		if got := fmt.Sprintf("%x", s.Spec().Digest()); got != c.Digest {
-			t.Errorf("%s: digest %s, want %s", c.Canonical, got, c.Digest)
-		}
-		if got := s.StepsPerEpoch(); got != c.StepsPerEpoch {
-			t.Errorf("%s: %d steps an epoch, want %d", c.Canonical, got, c.StepsPerEpoch)
-		}
-		for _, g := range c.Steps {
-			refs := s.Step(g.Step, nil)
-			if got := ids(refs); !slices.Equal(got, g.Samples) || s.Epoch(g.Step) != g.Epoch || refs[0].Epoch != uint64(g.Epoch) {
-				t.Errorf("%s: step %d gives %v of epoch %d, want %v of %d", c.Canonical, g.Step, got, s.Epoch(g.Step), g.Samples, g.Epoch)
-			}
-		}
-		for _, g := range c.Substitutes {
-			ref := s.Step(g.Step, nil)[g.Position]
-			if got := s.Substitute(g.Step, ref, g.Attempt).Sample; got != g.Sample {
-				t.Errorf("%s: substitute %d of step %d position %d is %d, want %d", c.Canonical, g.Attempt, g.Step, g.Position, got, g.Sample)
-			}
-		}
+		t.Run(c.Digest[:8], func(t *testing.T) { c.check(t) })
 	}
 }
 
-type goldenStream struct {
-	Canonical     string
-	Digest        string
-	StepsPerEpoch int64 `json:"steps_per_epoch"`
-	Run           *int64
-	Steps         []struct {
-		Step  int64
-		Epoch int64
-		Refs  [][3]uint64 // source, source epoch, sample
-	}
-	Substitutes []struct {
-		Step     int64
-		Position int64
-		Attempt  int
-		Sample   uint64
-	}
-}
-
-// The same promise for mixtures and block shuffle.
-func TestGoldenMixtures(t *testing.T) {
-	data, err := os.ReadFile("testdata/mixtures.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []goldenStream
-	if err := json.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range cases {
-		t.Run(c.Digest[:8], func(t *testing.T) { checkGoldenStream(t, c) })
-	}
-}
-
-func checkGoldenStream(t *testing.T, c goldenStream) {
+func (c *goldenCase) check(t *testing.T) {
 	s := mustParse(t, c.Canonical)
 	if got := string(s.Spec().Canonical()); got != c.Canonical || fmt.Sprintf("%x", s.Spec().Digest()) != c.Digest {
 		t.Errorf("canonical form %s, want %s", got, c.Canonical)
@@ -116,7 +64,7 @@ func checkGoldenStream(t *testing.T, c goldenStream) {
 	}
 	for _, g := range c.Steps {
 		var got [][3]uint64
-		for _, r := range s.Step(g.Step, nil) {
+		for _, r := range c.order(t, s, g.Step).Step(g.Step, nil) {
 			got = append(got, [3]uint64{uint64(r.Source), r.Epoch, r.Sample})
 		}
 		if !slices.Equal(got, g.Refs) || s.Epoch(g.Step) != g.Epoch {
@@ -124,11 +72,32 @@ func checkGoldenStream(t *testing.T, c goldenStream) {
 		}
 	}
 	for _, g := range c.Substitutes {
-		ref := s.Step(g.Step, nil)[g.Position]
-		if got := s.Substitute(g.Step, ref, g.Attempt).Sample; got != g.Sample {
-			t.Errorf("substitute %d of step %d position %d is %d, want %d", g.Attempt, g.Step, g.Position, got, g.Sample)
+		order := c.order(t, s, g.Step)
+		ref := order.Step(g.Step, nil)[g.Position]
+		for i, want := range g.Samples {
+			if got := order.Substitute(g.Step, ref, i+1).Sample; got != want {
+				t.Errorf("substitute %d of step %d position %d is %d, want %d", i+1, g.Step, g.Position, got, want)
+			}
 		}
 	}
+}
+
+// stepOrder is a Sampler, or a Grouped.
+type stepOrder interface {
+	Step(step int64, dst []SampleRef) []SampleRef
+	Substitute(step int64, ref SampleRef, attempt int) SampleRef
+}
+
+// order is what gives the samples of a step.
+func (c *goldenCase) order(t *testing.T, s *Sampler, step int64) stepOrder {
+	if c.Lengths == nil {
+		return s
+	}
+	g, err := s.Group(step, func(ref SampleRef) (uint64, error) { return c.Lengths[ref.Source][ref.Sample], nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
 // The vectors come from another implementation, in another language, of the published description.
@@ -140,18 +109,13 @@ func TestGoldenVectorsComeFromTheDescription(t *testing.T) {
 		}
 		t.Skipf("SKIPPED, the golden vectors were not recomputed: no Python: %v", err)
 	}
-	for script, vectors := range map[string]string{"order.py": "golden.json", "mixtures.py": "mixtures.json"} {
-		want, err := os.ReadFile("testdata/" + vectors)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := exec.Command(python, "testdata/"+script).Output()
-		if err != nil {
-			t.Fatalf("testdata/%s: %v", script, err)
-		}
-		if string(got) != string(want) {
-			t.Errorf("testdata/%s does not give testdata/%s", script, vectors)
-		}
+	want, _ := readGolden(t)
+	got, err := exec.Command(python, "testdata/order.py").Output()
+	if err != nil {
+		t.Fatalf("testdata/order.py: %v", err)
+	}
+	if string(got) != string(want) {
+		t.Error("testdata/order.py does not give testdata/golden.json")
 	}
 }
 
@@ -165,10 +129,14 @@ func TestTheDocumentShowsTheVectors(t *testing.T) {
 	shown := 0
 	for _, c := range cases {
 		spec := mustParse(t, c.Canonical).Spec()
-		if spec.Seed != 7 || spec.GlobalBatch != 8 || spec.Sources[0].Name != "" {
+		if spec.Version != 1 || spec.Seed != 7 || spec.GlobalBatch != 8 || spec.Sources[0].Name != "" {
 			continue
 		}
-		row := strings.Trim(fmt.Sprint(c.Steps[0].Samples), "[]")
+		var samples []uint64
+		for _, ref := range c.Steps[0].Refs {
+			samples = append(samples, ref[2])
+		}
+		row := strings.Trim(fmt.Sprint(samples), "[]")
 		if !strings.Contains(string(doc), "| "+row+" |") {
 			t.Errorf("docs/sampler.md lacks %s of %s", row, c.Canonical)
 		}

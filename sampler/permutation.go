@@ -12,8 +12,8 @@ import (
 
 // The domains separate the uses of SHA-256 from each other.
 const (
-	orderDomain  = "stepahead/order@1"
-	bucketDomain = "stepahead/buckets@1"
+	orderDomain = "stepahead/order@1"
+	groupDomain = "stepahead/group-by-length@1"
 )
 
 // The multipliers are the fractional parts of the square roots of 2, 3 and 5 in 64 bits, made odd:

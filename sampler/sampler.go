@@ -128,7 +128,8 @@ func checkShares(world int, batch uint64) error {
 }
 
 // Step appends the global batch of step to dst, in order of position, and returns it. It allocates
-// only when dst lacks the capacity.
+// only when dst lacks the capacity. Where samples are grouped by length (Spec.GroupByLength), Step and Rank give the order
+// before they are exchanged within their window: Group gives the one that is delivered.
 func (s *Sampler) Step(step int64, dst []SampleRef) []SampleRef {
 	return s.fill(step, 0, uint64(s.GlobalBatch(step)), dst)
 }
@@ -137,14 +138,19 @@ func (s *Sampler) Step(step int64, dst []SampleRef) []SampleRef {
 // [rank*B/world, (rank+1)*B/world) of B, to dst and returns it. It allocates only when dst lacks
 // the capacity.
 func (s *Sampler) Rank(step int64, rank, world int, dst []SampleRef) []SampleRef {
+	each := uint64(s.share(s.GlobalBatch(step), rank, world))
+	return s.fill(step, uint64(rank)*each, each, dst)
+}
+
+// share returns how many samples of a batch a rank gets.
+func (s *Sampler) share(batch int64, rank, world int) int64 {
 	if err := s.CheckWorld(world); err != nil {
 		panic(err.Error())
 	}
 	if rank < 0 || rank >= world {
 		panic(fmt.Sprintf("sampler.Rank: rank %d is outside 0..%d", rank, world-1))
 	}
-	each := uint64(s.GlobalBatch(step)) / uint64(world)
-	return s.fill(step, uint64(rank)*each, each, dst)
+	return batch / int64(world)
 }
 
 // Substitute returns the sample that takes the place of ref, as Step or Rank gave it for step, when

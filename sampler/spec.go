@@ -105,6 +105,8 @@ type Spec struct {
 	Changes []Change
 	// Tokens, if not nil, says that samples are made of sequences of tokens, and how.
 	Tokens *TokenSpec
+	// GroupByLength, if not nil, has neighbouring steps exchange samples by their length (Sampler.Group).
+	GroupByLength *GroupByLength
 }
 
 // isStream tells whether s needs what plain specs cannot do.
@@ -126,7 +128,7 @@ func (s *Spec) isWeighted() bool {
 func (s *Spec) needs2() bool {
 	plain := len(s.Sources) == 1 && s.Sources[0] == Source{Name: s.Sources[0].Name, Samples: s.Sources[0].Samples}
 	return !plain || s.isStream() || s.Shuffle == ShuffleBlock || s.Chunk != 0 || s.Window != 0 ||
-		s.Temperature != 0 || s.EpochSteps != 0 || s.SampleTokens != 0 || s.Tokens != nil
+		s.Temperature != 0 || s.EpochSteps != 0 || s.SampleTokens != 0 || s.Tokens != nil || s.GroupByLength != nil
 }
 
 // withDefaults returns a copy in which what may be left out has one form.
@@ -147,6 +149,9 @@ func (s Spec) withDefaults() Spec {
 	}
 	if s.Tokens != nil && s.Tokens.Packing == "" {
 		s.Tokens.Packing = PackWindows
+	}
+	if g := s.GroupByLength; g != nil && g.Steps == 0 {
+		g.Steps = defaultGroupSteps
 	}
 	if s.Temperature == 1 {
 		s.Temperature = 0
@@ -180,6 +185,7 @@ func (s Spec) clone() Spec {
 	s.Sources = slices.Clone(s.Sources)
 	s.Changes = slices.Clone(s.Changes)
 	s.Tokens = s.Tokens.clone()
+	s.GroupByLength = s.GroupByLength.clone()
 	for i := range s.Changes {
 		s.Changes[i].Weights = maps.Clone(s.Changes[i].Weights)
 	}

@@ -108,6 +108,7 @@ func FuzzParseSpec(f *testing.F) {
 		`"temperature":1.7,"sample_tokens":9,"changes":[{"tokens":100,"weights":{"b":0}},{"step":7,"global_batch":2}]}`))
 	f.Add([]byte(`{"spec":2,"seed":1,"global_batch":3,"shuffle":"block","chunk":2,"window":3,"last":"pad","sources":[{"name":"","samples":7}]}`))
 	f.Add([]byte(`{"spec":2,"seed":1,"global_batch":3,"epoch_steps":4,"sources":[{"name":"a","samples":7,"upsample":0.5},{"name":"b","samples":4611686018427387904}]}`))
+	f.Add([]byte(`{"spec":2,"seed":1,"global_batch":3,"sources":[{"name":"","samples":70}],"group_by_length":{"column":"n","steps":7}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		spec, err := ParseSpec(data)
 		if err != nil {
@@ -126,6 +127,9 @@ func FuzzParseSpec(f *testing.F) {
 		for _, step := range []int64{0, min(1<<40, steps-1), steps - 1} {
 			if step < 0 || s.GlobalBatch(step) > 1<<12 {
 				continue
+			}
+			if first, n := s.Window(step); first > step || n < 1 || uint64(first+n) <= uint64(step) || uint64(first+n) > s.last {
+				t.Fatalf("step %d is of the %d steps from %d on", step, n, first)
 			}
 			for _, r := range s.Step(step, nil) {
 				if r.Sample >= spec.Sources[r.Source].Samples {
@@ -181,6 +185,10 @@ func TestParseSpecRefusesMixtures(t *testing.T) {
 	const good = `{"spec":2,"seed":7,"global_batch":8,"sources":[{"name":"a","samples":9,"weight":1},{"name":"b","samples":9,"weight":1}],"changes":[{"step":5,"weights":{"a":2}}]}`
 	mustParse(t, good)
 	for name, c := range map[string]struct{ old, new, want string }{
+		"an emptied source":   {`"samples":9,"weight":1}]`, `"samples":0,"weight":1}]`, "sources[1].samples: 0: nothing could be drawn from it: leave out a source that is empty"},
+		"a negative weight":   {`"b","samples":9,"weight":1`, `"b","samples":9,"weight":-1`, "sources[1].weight: -1: must be"},
+		"a weight of NaN":     {`"b","samples":9,"weight":1`, `"b","samples":9,"weight":NaN`, "sources"},
+		"a change to less":    {`{"a":2}`, `{"a":-2}`, `changes[0].weights["a"]: -2: must be`},
 		"some weights":        {`,"weight":1},{`, `},{`, "1 of 2 have a weight"},
 		"all weights zero":    {`"weight":1},{"name":"b","samples":9,"weight":1`, `"weight":0},{"name":"b","samples":9,"weight":0`, "all weights are 0"},
 		"a change to zero":    {`{"a":2}`, `{"a":0,"b":0}`, "changes[0] (step 5): weights: all weights are 0"},

@@ -286,7 +286,7 @@ func (st State) diffSpec(here *Spec) []string {
 		if here.continues(&there, st.Step) {
 			return nil
 		}
-		return diffSpecs(there, *here)
+		return append(diffSpecs(there, *here), unsettled(&there, here, st.Step)...)
 	}
 	if past := here.past(st.Step); hex.EncodeToString(past[:]) == st.SpecDigest {
 		return nil

@@ -197,6 +197,16 @@ func (st *stream) pace(step uint64) *pace {
 	return &st.paces[i-1]
 }
 
+// unchanged returns the steps around step, from first to before end, between which nothing changes.
+func (st *stream) unchanged(step uint64) (first, end uint64) {
+	i := sort.Search(len(st.paces), func(i int) bool { return st.paces[i].step > step })
+	end = never
+	if i < len(st.paces) {
+		end = st.paces[i].step
+	}
+	return st.paces[i-1].step, end
+}
+
 // span returns the span of position, and where it ends.
 func (st *stream) span(position uint64) (s *span, end uint64) {
 	i := sort.Search(len(st.spans), func(i int) bool { return st.spans[i].position > position })

@@ -50,7 +50,7 @@ func (s *Spec) check() (*stream, error) {
 		return nil, err
 	}
 	if s.Version == plainVersion && s.needs2() {
-		return nil, fmt.Errorf("spec: version %d: %w: mixtures, block shuffle, weights, limits, changes and tokens need version %d: write \"spec\": %[3]d", s.Version, ErrUnsupported, SpecVersion)
+		return nil, fmt.Errorf("spec: version %d: %w: mixtures, block shuffle, weights, limits, changes, tokens and groups by length need version %d: write \"spec\": %[3]d", s.Version, ErrUnsupported, SpecVersion)
 	}
 	if !s.isStream() {
 		return nil, nil
@@ -135,7 +135,10 @@ func checkName(field, name string) error {
 }
 
 func (s *Spec) checkSamples(source string, samples uint64) error {
-	if samples < 1 || samples > maxSamples {
+	if samples == 0 {
+		return fmt.Errorf("%s.samples: 0: nothing could be drawn from it: leave out a source that is empty, or of which a filter has left nothing", source)
+	}
+	if samples > maxSamples {
 		return fmt.Errorf("%s.samples: %d: must be 1 to 2^62", source, samples)
 	}
 	if !s.isStream() && s.GlobalBatch > 0 && samples < uint64(s.GlobalBatch) {
@@ -147,6 +150,7 @@ func (s *Spec) checkSamples(source string, samples uint64) error {
 func (s *Spec) checkOptions() error {
 	errs := []error{
 		s.Tokens.validate(),
+		s.GroupByLength.validate(s),
 		checkNumber("temperature", s.Temperature, minTemperature, maxTemperature),
 		checkCount("epoch_steps", s.EpochSteps),
 		checkCount("sample_tokens", s.SampleTokens),

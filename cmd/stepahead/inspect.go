@@ -47,12 +47,8 @@ func runInspect(ctx context.Context, url, cache string, asJSON bool, out io.Writ
 		return fmt.Errorf("inspect: %w", err)
 	}
 	defer p.Close()
-	if cache == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return fmt.Errorf("inspect: no cache folder, give one with --cache: %w", err)
-		}
-		cache = filepath.Join(user, "stepahead", "indexes")
+	if cache, err = indexCache(cache); err != nil {
+		return fmt.Errorf("inspect: %w, give one with --cache", err)
 	}
 	s, err := pack.Inspect(ctx, p.Store, p.Name, cache)
 	if err != nil {
@@ -62,6 +58,18 @@ func runInspect(ctx context.Context, url, cache string, asJSON bool, out io.Writ
 		return json.NewEncoder(out).Encode(s)
 	}
 	return printSummary(out, url, s)
+}
+
+// indexCache is the folder for copies of remote indexes: the one given, else one of the user's.
+func indexCache(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache folder: %w", err)
+	}
+	return filepath.Join(user, "stepahead", "indexes"), nil
 }
 
 // codeOfDataset gives a damaged dataset the exit code of a finding.

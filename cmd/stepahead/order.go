@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stepahead-io/stepahead/binfmt"
-	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/sampler"
 )
@@ -21,7 +19,8 @@ import (
 type orderFlags struct {
 	samples     uint64
 	spec        sampler.Spec
-	specFile    string // instead of samples and spec
+	specFile    string   // instead of samples and spec
+	datasets    []string // of the sources of a spec that groups by length
 	world, rank int
 	oneRank     bool // of the world, not the whole global batch
 	from, steps int64
@@ -31,16 +30,23 @@ type orderFlags struct {
 func newOrderCommand() *cobra.Command {
 	f := orderFlags{spec: sampler.Spec{Version: sampler.SpecVersion}}
 	c := &cobra.Command{
-		Use:   "order [DATASET | --samples N] --batch B | --spec FILE",
+		Use:   "order [DATASET | --samples N] --batch B | --spec FILE [DATASET...]",
 		Short: "Print which samples each step takes",
 		Long: `Print which samples each step takes, of a packed dataset, of any number of samples, or of any spec
 (docs/sampler.md). Any step costs the same: nothing before it is computed. Without --rank the whole global batch
 is printed. Samples of a mixture are printed as SOURCE:SAMPLE; with --json as three lists of one length: the source's
-place in the spec, its epoch, and the sample.`,
+place in the spec, its epoch, and the sample. A spec that groups samples by length needs the datasets of its sources, in
+their order: the lengths are in their indexes.`,
 		Example: `  stepahead order photos --seed 7 --batch 64 --world 8 --rank 3 --from-step 1000000 --steps 2
   stepahead order --samples 1000000000000 --batch 8 --from-step 1000000000 --json
-  stepahead order --spec mixture.json --world 8 --rank 3 --from-step 1000000`,
-		Args: cobra.MaximumNArgs(1),
+  stepahead order --spec mixture.json --world 8 --rank 3 --from-step 1000000
+  stepahead order --spec grouped.json hdfs://ns/data/speech`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.specFile != "" {
+				return nil
+			}
+			return cobra.MaximumNArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.oneRank = cmd.Flags().Changed("rank")
 			if err := f.choose(cmd, args); err != nil {
@@ -69,15 +75,15 @@ func (f *orderFlags) choose(cmd *cobra.Command, args []string) error {
 	flags := cmd.Flags()
 	if f.specFile != "" {
 		for _, name := range []string{"samples", "seed", "batch", "shuffle", "last"} {
-			if flags.Changed(name) || len(args) > 0 {
-				return exit.Usage(errors.New("order: --spec says all of the order: give no DATASET, --samples, --seed, --batch, --shuffle or --last with it"))
+			if flags.Changed(name) {
+				return exit.Usage(errors.New("order: --spec says all of the order: give no --samples, --seed, --batch, --shuffle or --last with it"))
 			}
 		}
 		s, err := readSpec(cmd.InOrStdin(), f.specFile)
 		if err != nil {
 			return fmt.Errorf("order: %w", err)
 		}
-		f.spec = s.Spec()
+		f.spec, f.datasets = s.Spec(), args
 		return nil
 	}
 	if (len(args) == 1) == flags.Changed("samples") {
@@ -99,19 +105,11 @@ func (f *orderFlags) choose(cmd *cobra.Command, args []string) error {
 
 // countSamples reads the manifest of the dataset at url.
 func countSamples(ctx context.Context, url string) (uint64, error) {
-	p, err := openPlace(ctx, url)
+	m, p, err := readManifest(ctx, url)
 	if err != nil {
 		return 0, fmt.Errorf("order: %w", err)
 	}
-	defer p.Close()
-	m, err := pack.ReadManifest(ctx, p.Store, p.Name)
-	if errors.Is(err, binfmt.ErrManifest) {
-		return 0, exit.Finding(fmt.Errorf("order: %w", err))
-	}
-	if err != nil {
-		return 0, fmt.Errorf("order %s: no packed dataset there: %w", url, err)
-	}
-	return uint64(m.Samples()), nil
+	return uint64(m.Samples()), p.Close()
 }
 
 func (f *orderFlags) sampler() (*sampler.Sampler, error) {
@@ -150,6 +148,13 @@ func printOrder(ctx context.Context, out io.Writer, f *orderFlags) error {
 	if err != nil {
 		return exit.Usage(fmt.Errorf("order: %w", err))
 	}
+	grouped, err := openLengths(ctx, s, f.datasets)
+	if err != nil {
+		return fmt.Errorf("order: %w", err)
+	}
+	if grouped != nil {
+		defer grouped.close()
+	}
 	w, spec := bufio.NewWriter(out), s.Spec()
 	put := showTable(w, spec.Sources)
 	if f.json {
@@ -157,10 +162,16 @@ func printOrder(ctx context.Context, out io.Writer, f *orderFlags) error {
 	}
 	var refs []sampler.SampleRef
 	for step := f.from; step < f.from+f.steps && ctx.Err() == nil; step++ {
+		order := stepOrder(s)
+		if grouped != nil {
+			if order, err = grouped.at(ctx, step); err != nil {
+				return fmt.Errorf("order: %w", err)
+			}
+		}
 		if f.oneRank {
-			refs = s.Rank(step, f.rank, f.world, refs[:0])
+			refs = order.Rank(step, f.rank, f.world, refs[:0])
 		} else {
-			refs = s.Step(step, refs[:0])
+			refs = order.Step(step, refs[:0])
 		}
 		if err := put(orderLineOf(step, s.Epoch(step), refs, spec.Last == sampler.LastCarry)); err != nil {
 			return fmt.Errorf("order: %w", err)

@@ -103,7 +103,11 @@ func explainSpec(w io.Writer, s *sampler.Sampler, asJSON bool) error {
 	if e.Steps != nil {
 		run = fmt.Sprintf("it ends after %d steps", *e.Steps)
 	}
-	fmt.Fprintf(w, "version  %d\ndigest   %s\nkind     %s\nepoch    %d steps\nrun      %s\n\n", e.Version, e.Digest, kind, e.StepsPerEpoch, run)
+	fmt.Fprintf(w, "version  %d\ndigest   %s\nkind     %s\nepoch    %d steps\nrun      %s\n", e.Version, e.Digest, kind, e.StepsPerEpoch, run)
+	if g := e.GroupByLength; g != nil {
+		fmt.Fprintf(w, "grouped  by %s, among %d steps: a sample comes in one of them, not just in the step named below\n", g.Column, g.Steps)
+	}
+	fmt.Fprintln(w)
 	return errors.Join(explainStages(w, e), explainSources(w, e))
 }
 

@@ -111,7 +111,53 @@ func TestOrderOfASpec(t *testing.T) {
 	if _, out, _ = call(t, "order", "--spec", file); !strings.Contains(out, " web:") || !strings.Contains(out, " books:") {
 		t.Error(out)
 	}
+	if code, _, errs := call(t, "order", "--spec", file, "a", "b"); code != exit.Misused || !strings.Contains(errs, "give no DATASET with it") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
 	if code, _, errs := call(t, "order", "--spec", file, "--seed", "3"); code != exit.Misused || !strings.Contains(errs, "--spec says all of the order") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// The lengths of an order that groups by them are in the datasets' indexes: here by class, so that each step is of one.
+func TestOrderOfGroups(t *testing.T) {
+	set := filepath.Join(t.TempDir(), "set")
+	if code, _, errs := call(t, "pack", gifs(t, 24), "-o", set); code != exit.OK {
+		t.Fatal(errs)
+	}
+	const text = `{"spec":2,"seed":7,"global_batch":4,"sources":[{"name":"","samples":24}],"group_by_length":{"column":"label","steps":6}}`
+	file := specFile(t, text)
+	code, out, errs := call(t, "order", "--spec", file, set, "--steps", "12", "--json")
+	if code != exit.OK {
+		t.Fatal(code, errs)
+	}
+	seen := map[uint64]int{}
+	for _, l := range orderLines(t, out) {
+		for _, id := range l.Samples {
+			seen[id]++
+			if id/12 != l.Samples[0]/12 {
+				t.Errorf("step %d has samples of both classes: %v", l.Step, l.Samples)
+			}
+		}
+	}
+	if len(seen) != 24 {
+		t.Errorf("%d of 24 samples in two epochs", len(seen))
+	}
+	_, one, _ := call(t, "order", "--spec", file, set, "--from-step", "3", "--world", "2", "--rank", "1", "--json")
+	if got, want := orderLines(t, one)[0].Samples, orderLines(t, out)[3].Samples[2:]; !slices.Equal(got, want) {
+		t.Errorf("rank 1 of step 3: %v, want %v", got, want)
+	}
+	for want, args := range map[string][]string{
+		`groups samples by the column "label": give the dataset of each source`: {file},
+		"has 23 samples, ": {specFile(t, strings.Replace(text, "24", "23", 1)), set},
+		"the columns of lengths here are image.{length": {specFile(t, strings.Replace(text, `"label"`, `"tokens"`, 1)), set},
+		"no packed dataset there":                       {file, t.TempDir()},
+	} {
+		if code, _, errs := call(t, append([]string{"order", "--spec"}, args...)...); code == exit.OK || !strings.Contains(errs, want) {
+			t.Errorf("exit %d, %q, want %q", code, errs, want)
+		}
+	}
+	if _, out, _ := call(t, "spec", "explain", file); !strings.Contains(out, "grouped  by label, among 6 steps") {
+		t.Error(out)
 	}
 }

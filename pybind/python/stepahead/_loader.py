@@ -68,6 +68,10 @@ class DataLoader:
         balance: None: rank r of W gets the r-th of W equal parts of a global batch. "count": as many samples, dealt so that
             what they cost to decode, by their index, is even; "cost": even costs, and numbers of samples that differ.
             The samples of a step, and what they become, are the same.
+        group_by_length: a column of the datasets' indexes that says how long a sample is, so that the samples of a step, and
+            those of a rank, are of about the same length: an integer field ("caption_tokens"), a text field (its bytes), or
+            of a media field "audio.duration_us", "image.length" and the like (docs/loader.md).
+        group_steps: among how many steps samples are exchanged for that. Default 50.
         order: None, or "given": the ids of each step come from `give`, not from a seed.
         epochs: after how many epochs iteration ends for good; None: never by itself.
         rank, world_size: this data-parallel rank and how many there are. Default: torch.distributed's
@@ -137,6 +141,8 @@ class DataLoader:
         sample_tokens: int | None = None,
         spec: Mapping[str, Any] | str | None = None,
         balance: str | None = None,
+        group_by_length: str | None = None,
+        group_steps: int | None = None,
         order: str | None = None,
         epochs: int | None = None,
         rank: int | None = None,
@@ -199,6 +205,8 @@ class DataLoader:
             "spec": whole,
             "given": order == "given",
             "balance": _arguments.text("balance", balance),
+            "group_by_length": _arguments.text("group_by_length", group_by_length),
+            "group_steps": _arguments.whole("group_steps", group_steps, 1),
             "global_batch": global_batch,
             "seed": _arguments.whole("seed", seed, 0),
             "shuffle": _arguments.text("shuffle", shuffle),

@@ -178,3 +178,52 @@ def test_sources_wrongly(dataset: pathlib.Path, more: pathlib.Path) -> None:
         open_loader(dataset, order="taken")
     with pytest.raises(stepahead.OptionError, match='order="given"'), open_loader(dataset) as loader:
         loader.give([[1] * 8])
+
+
+def test_groups_by_length(dataset: pathlib.Path, more: pathlib.Path) -> None:
+    def lengths(batch: Any) -> set[int]:
+        return set(batch["label"].tolist())
+
+    # By label, whose values stand for lengths: a step of eight mixes neighbouring ones only.
+    with open_loader(dataset, group_by_length="label", group_steps=5) as loader, open_loader(dataset) as plain:
+        grouped = [sample for batch in loader for sample in batch.samples]
+        assert sorted(grouped) == sorted(sample for batch in plain for sample in batch.samples)
+        mixed = sum(len(lengths(batch)) for batch in plain)
+        assert sum(len(lengths(batch)) for batch in loader) < mixed
+        next(iter(loader))
+        state = loader.state_dict()
+        want = next(iter(loader)).samples
+    assert json.loads(state["stepahead"])["spec"]["group_by_length"] == {"column": "label", "steps": 5}
+    resumed = [open_loader(dataset, group_by_length="label", group_steps=5, rank=r, world_size=2) for r in range(2)]
+    parts: list[int] = []
+    for loader in resumed:
+        with loader:
+            loader.load_state_dict(state)
+            parts += next(iter(loader)).samples
+    assert parts == want
+    with open_loader({"a": dataset, "b": more}, group_by_length="image.length", shuffle="block") as loader:
+        assert set(next(iter(loader)).sources) <= {"a", "b"}
+    for wrong, match in (
+        ({"group_by_length": "image"}, "columns of lengths here are image"),
+        ({"group_by_length": "label", "group_steps": 0}, "group_steps"),
+        ({"group_steps": 5}, "only group_by_length uses it"),
+        ({"group_by_length": "label", "order": "given"}, "the steps are given"),
+        ({"group_by_length": 5}, "must be a str"),
+    ):
+        with pytest.raises(stepahead.OptionError, match=match):
+            open_loader(dataset, **wrong)
+
+
+def test_what_a_spec_says_is_not_said_twice(dataset: pathlib.Path) -> None:
+    spec = {"spec": 2, "seed": 3, "global_batch": 8, "sources": [{"name": ""}]}
+    for beside in ({"seed": 4}, {"shuffle": "none"}, {"chunk": 4}, {"changes": [{"step": 2, "global_batch": 4}]}):
+        with pytest.raises(stepahead.OptionError, match="give one or the other"):
+            open_loader(dataset, spec=spec, global_batch=..., **({"seed": ...} | beside))
+
+
+def test_weights_of_some(dataset: pathlib.Path, more: pathlib.Path) -> None:
+    for weights, match in (((1, None), "1 of 2 have a weight"), ((0, 0), "all weights are 0"), ((1, -1), "weight: -1")):
+        with pytest.raises(stepahead.OptionError, match=match):
+            open_loader(
+                [stepahead.Source(d, n, weight=w) for d, n, w in zip((dataset, more), "ab", weights, strict=True)]
+            )
