@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"path/filepath"
 	"reflect"
@@ -26,6 +27,7 @@ type mixture struct {
 	*binfmt.Union
 	folders []string
 	members []hints.Member
+	order   func(step int64) []sampler.SampleRef // nil: both in turn
 }
 
 // second is the folder of the second dataset.
@@ -46,8 +48,11 @@ func newMixture(t testing.TB) *mixture {
 	}
 }
 
-// refs are the samples of a step: of both members in turn, epochs and all.
+// refs are the samples of a step: those of an order, or of both members in turn, epochs and all.
 func (m *mixture) refs(step int64) []sampler.SampleRef {
+	if m.order != nil {
+		return m.order(step)
+	}
 	refs := make([]sampler.SampleRef, clusterBatch)
 	for i := range refs {
 		n := uint64(step)*clusterBatch + uint64(i)
@@ -286,6 +291,74 @@ func TestBothFormsGiveTheSameShelf(t *testing.T) {
 	}
 }
 
+// TestBothFormsGiveTheSameShelfOfAMixture: running agents prepare the same tensors of two datasets, whether they run a
+// mixture's order themselves or are told its ids.
+func TestBothFormsGiveTheSameShelfOfAMixture(t *testing.T) {
+	const steps = 12
+	own := shelvesOf(t, steps, func(*mixture, *hints.Schedule, *sampler.Sampler) {})
+	told := shelvesOf(t, steps, func(_ *mixture, s *hints.Schedule, order *sampler.Sampler) {
+		s.Spec, s.Window = nil, windowOf(func(step int64) []sampler.SampleRef { return order.Step(step, nil) }, 0, s.FirstStep, steps)
+	})
+	both := 0
+	for _, node := range kitNodes {
+		if !reflect.DeepEqual(own[node], told[node]) {
+			t.Errorf("%s: %d preparations by the order, %d by ids, or others", node, len(own[node]), len(told[node]))
+		}
+		for _, r := range own[node] {
+			if r.Source == "others" && r.Epoch > 0 {
+				both++
+			}
+		}
+	}
+	if both == 0 {
+		t.Error("nothing of the small source's second epoch")
+	}
+}
+
+// shelvesOf runs a cluster of agents over a mixture and returns what each has prepared for the first steps.
+func shelvesOf(t *testing.T, steps int64, change func(*mixture, *hints.Schedule, *sampler.Sampler)) map[string][]record {
+	t.Helper()
+	m := newMixture(t)
+	order, err := sampler.New(sampler.Spec{
+		Version: sampler.SpecVersion, Seed: 7, GlobalBatch: clusterBatch, Sources: []sampler.Source{
+			{Name: "photos", Samples: clusterSamples, Weight: 1}, {Name: "others", Samples: clusterSamples, Weight: 3},
+		}, Changes: []sampler.Change{{Step: 9, Weights: map[string]float64{"photos": 5}}},
+	})
+	must(t, err)
+	m.order = func(step int64) []sampler.SampleRef { return order.Step(step, nil) }
+	var agents []*liveAgent
+	for _, node := range kitNodes {
+		agents = append(agents, m.start(node, nil))
+	}
+	job := m.job("mix", "")
+	form := job.change
+	job.change = func(s *hints.Schedule) {
+		form(s)
+		s.Spec, s.Window = order.Spec().Canonical(), nil
+		change(m, s, order)
+	}
+	job.taken(0)
+	for step := range steps {
+		if got := reasons(m.fetchAll(job, step)); got["prepared"] != clusterBatch {
+			t.Errorf("step %d: %v", step, got)
+		}
+	}
+	shelves := map[string][]record{}
+	for i, a := range agents {
+		for _, r := range a.records.list() {
+			if r.Step >= steps { // the order goes on
+				continue
+			}
+			r.At, r.WallMicros = 0, 0
+			shelves[kitNodes[i]] = append(shelves[kitNodes[i]], r)
+		}
+		slices.SortFunc(shelves[kitNodes[i]], func(a, b record) int {
+			return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Sample, b.Sample))
+		})
+	}
+	return shelves
+}
+
 var kitNodes = []string{"dn1", "dn2", "dn3"}
 
 // task is a schedule as the agent of a node works with it.
@@ -333,7 +406,7 @@ func TestHoldAfterReopening(t *testing.T) {
 	}
 }
 
-// TestSpecOfANewerVersion: an agent that does not know the order's version asks for the ids by saying so.
+// TestSpecOfANewerVersion: an agent that does not know the order's version, or cannot run it, asks for the ids by saying so.
 func TestSpecOfANewerVersion(t *testing.T) {
 	c := newCluster(t)
 	c.start("dn1", nil)
@@ -343,5 +416,11 @@ func TestSpecOfANewerVersion(t *testing.T) {
 	}
 	if r := job.announce(job.schedule(0)); r.Reason != hints.ReasonVersion {
 		t.Errorf("%+v", r)
+	}
+	job.change = func(s *hints.Schedule) {
+		s.Spec = []byte(`{"spec":2,"seed":7,"global_batch":8,"group_by_length":{"column":"n"},"sources":[{"name":"","samples":48}]}`)
+	}
+	if r := job.announce(job.schedule(0)); r.Reason != hints.ReasonVersion || !strings.Contains(r.Detail, "groups samples by length") {
+		t.Errorf("an order that the agent cannot run: %+v", r)
 	}
 }
