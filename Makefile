@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-sampler demo demo-hdfs hdfs hdfs-jars generate golden-megatron clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-sampler demo demo-hdfs hdfs hdfs-jars generate golden-megatron golden-checkpoints clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -107,6 +107,16 @@ golden-megatron: setup ## regenerate Megatron's golden orders with megatron-core
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/megatron -r requirements/megatron.txt
 	PYTHONPATH=build/megatron $(PY) -W ignore sampler/megatron/testdata/golden.py > build/golden-megatron.json
 	mv build/golden-megatron.json sampler/megatron/testdata/golden.json
+
+golden-checkpoints: setup ## regenerate what torch, safetensors and Python's pickler say of checkpoints (half a minute)
+	@mkdir -p build
+	$(PY) checkpoint/safetensors/testdata/golden.py > build/golden-safetensors.json
+	mv build/golden-safetensors.json checkpoint/safetensors/testdata/golden.json
+	$(PY) checkpoint/dcp/pickle/testdata/golden.py > build/golden-pickle.json
+	mv build/golden-pickle.json checkpoint/dcp/pickle/testdata/golden.json
+	$(PY) checkpoint/dcp/testdata/hostile.py > build/golden-hostile.json
+	mv build/golden-hostile.json checkpoint/dcp/testdata/hostile.json
+	$(PY) -W ignore checkpoint/dcp/testdata/golden.py checkpoint/dcp/testdata
 
 clean: ## remove what the targets above made, but not .venv
 	rm -rf bin build demo wheelhouse *.egg-info pybind/python/*.egg-info

@@ -1,0 +1,81 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// Candidate is a folder below a root that may be a checkpoint.
+type Candidate struct {
+	Path string
+	Step int64 // -1 if the name says none
+}
+
+// Candidates lists what may be checkpoints below a root, the newest first by the number at the end of names, those without a number
+// last. Files that name the latest one (latest, latest_checkpointed_iteration.txt) are not asked: they are written before or long after
+// the checkpoint is whole, or never.
+func Candidates(ctx context.Context, st store.Store, root string) ([]Candidate, error) {
+	infos, err := st.List(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	var found []Candidate
+	for _, i := range infos {
+		if i.Dir && !strings.HasPrefix(path.Base(i.Name), ".") {
+			found = append(found, Candidate{Path: i.Name, Step: stepOf(i.Name)})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(b.Step, a.Step), strings.Compare(b.Path, a.Path))
+	})
+	return found, nil
+}
+
+// Latest opens the newest complete checkpoint below a root, by the number at the end of names. Newer ones that are not complete, or
+// cannot be read, are passed over; skipped says why. None is ErrNone, with the first reasons.
+func Latest(ctx context.Context, st store.Store, root string, o Options) (c *Checkpoint, skipped []error, err error) {
+	candidates, err := Candidates(ctx, st, root)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, candidate := range candidates {
+		c, err := Open(ctx, st, candidate.Path, o)
+		if err == nil {
+			err = c.Complete()
+		}
+		switch {
+		case err == nil:
+			return c, skipped, nil
+		case ctx.Err() != nil:
+			return nil, skipped, ctx.Err()
+		case passable(err):
+			skipped = append(skipped, fmt.Errorf("%s: %w", candidate.Path, err))
+		default:
+			return nil, skipped, err
+		}
+	}
+	reasons := fmt.Sprintf("none of %d folders is one", len(candidates))
+	for _, s := range skipped[:min(len(skipped), 3)] {
+		reasons += "; " + s.Error()
+	}
+	return nil, skipped, fmt.Errorf("checkpoint.Latest %s: %w: %s", root, ErrNone, reasons)
+}
+
+// passable tells a checkpoint that is not whole, changes or is none from a store that does not answer, for which an older checkpoint
+// would be the wrong one.
+func passable(err error) bool {
+	for _, target := range []error{ErrNone, ErrIncomplete, ErrFormat, ErrUnsupported, store.ErrIdentity, fs.ErrNotExist} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
