@@ -23,6 +23,7 @@ func TestHDFS(t *testing.T) {
 	t.Run("datasets", func(t *testing.T) { testHDFSDatasets(t, root) })
 	t.Run("indexed", func(t *testing.T) { testHDFSIndexed(t, c, root) })
 	t.Run("files", func(t *testing.T) { testHDFSFiles(t, c, root) })
+	t.Run("checkpoints", func(t *testing.T) { testHDFSCheckpoints(t, c, root) })
 	t.Run("refused", func(t *testing.T) { testHDFSRefused(t, c, root) })
 }
 
@@ -60,6 +61,43 @@ func testHDFSDatasets(t *testing.T, root string) {
 	}
 	if code, _, errOut := command(t, "pack", root+"/sets", "-o", root+"/sets/b"); code != exit.Found || !strings.Contains(errOut, "inside the source") {
 		t.Errorf("packed into its source: %d, %s", code, errOut)
+	}
+}
+
+// testHDFSCheckpoints: a checkpoint in HDFS has the digest that it has in a folder, and one that is overwritten is another version.
+func testHDFSCheckpoints(t *testing.T, c *hdfstest.Cluster, root string) {
+	local := checkpoints(t)
+	folder := strings.TrimPrefix(root, c.URL()) + "/runs"
+	for _, name := range []string{"step-1/model.safetensors", "step-2/__0_0.distcp", "logs/log"} {
+		data, err := os.ReadFile(filepath.Join(local, name))
+		must(t, err)
+		c.Put(folder+"/"+name, data, 2, 1<<20)
+	}
+	code, out, errOut := command(t, "checkpoint", "ls", root+"/runs")
+	lines := strings.Split(out, "\n")
+	if code != exit.OK || len(lines) != 4 || !strings.Contains(lines[1], "incomplete (metadata-missing)") || !strings.Contains(lines[2], "safetensors  complete") {
+		t.Errorf("%d: %s\n%s", code, errOut, out)
+	}
+	digest := func(url string) string {
+		t.Helper()
+		code, out, errOut := command(t, "checkpoint", "verify", "--json", url)
+		var v verifiedCheckpoint
+		if err := json.Unmarshal([]byte(out), &v); code != exit.OK || err != nil {
+			t.Fatalf("%d: %v, %s", code, err, errOut)
+		}
+		return v.Digest
+	}
+	remote := root + "/runs/step-1"
+	if a, b := digest(filepath.Join(local, "step-1")), digest(remote); a != b {
+		t.Errorf("the digest in a folder is %s, in HDFS %s", a, b)
+	}
+	_, before, _ := command(t, "checkpoint", "inspect", remote)
+	c.Put(folder+"/step-1/model.safetensors", safetensorsFile("w", "12345678"), 2, 1<<20)
+	if _, after, _ := command(t, "checkpoint", "inspect", remote); after == before {
+		t.Errorf("written again, it has the same identity:\n%s", after)
+	}
+	if code, out, errOut := command(t, "checkpoint", "diff", filepath.Join(local, "step-1"), remote); code != exit.OK {
+		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 }
 

@@ -200,12 +200,17 @@ func blocks(ctx context.Context, st store.Store, info store.Info) ([]listedBlock
 
 // printable is the name for people: quoted where it could be taken for something else, a slash after folders.
 func (l listed) printable() string {
-	name := l.Name
-	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		name = strconv.Quote(name)
-	}
+	name := printableName(l.Name)
 	if l.Dir && name != "/" {
 		name += "/"
+	}
+	return name
+}
+
+// printableName is a name as it is, or quoted where it could be taken for something else.
+func printableName(name string) string {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return strconv.Quote(name)
 	}
 	return name
 }

@@ -40,6 +40,11 @@ func (m *meter) show(p pack.Progress) {
 	m.bar.Set64(p.Done) // an error would only mean that the bar is wrong
 }
 
+// ofBytes returns what draws the bar of a phase that reads total bytes.
+func (m *meter) ofBytes(phase string, total int64) func(done int64) {
+	return func(done int64) { m.show(pack.Progress{Phase: phase, Done: done, Total: total}) }
+}
+
 // clear makes room for a line of text; the next show draws the bar again.
 func (m *meter) clear() {
 	if m.bar != nil {

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepahead-io/stepahead/checkpoint"
+	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/address"
+)
+
+func newCheckpointCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "checkpoint",
+		Short: "List, inspect, verify, print and compare checkpoints",
+		Long: `Look at checkpoints where they lie, without torch: safetensors and Hugging Face folders, torch's distributed checkpoints,
+Megatron's torch_dist, DeepSpeed and other files of torch.save (of which only files are known). No pickle is run.`,
+	}
+	c.AddCommand(newCheckpointLsCommand(), newCheckpointInspectCommand(), newCheckpointVerifyCommand(), newCheckpointCatCommand(), newCheckpointDiffCommand())
+	return c
+}
+
+// checkpointFlags are those of all commands that open one.
+type checkpointFlags struct {
+	json   bool
+	world  int
+	settle time.Duration
+}
+
+func (f *checkpointFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	c.Flags().IntVar(&f.world, "world-size", 0, "the number of ranks that saved it, where the checkpoint does not say")
+	c.Flags().DurationVar(&f.settle, "settle", time.Second, "where the number of ranks is not known, how long files must not change to be taken for all there are; 0: never")
+}
+
+func (f *checkpointFlags) options() checkpoint.Options {
+	return checkpoint.Options{WorldSize: f.world, Settle: f.settle}
+}
+
+// withCheckpoint opens the checkpoint at a URL for the time of use.
+func withCheckpoint(ctx context.Context, url string, f checkpointFlags, use func(p *address.Place, c *checkpoint.Checkpoint) error) (err error) {
+	if f.world < 0 || f.settle < 0 {
+		return exit.Usage(errors.New("checkpoint: --world-size and --settle must not be negative"))
+	}
+	p, err := openNamed(ctx, url)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	c, err := checkpoint.Open(ctx, p.Store, p.Name, f.options())
+	if err != nil {
+		return codeOfCheckpoint(err)
+	}
+	return codeOfCheckpoint(use(p, c))
+}
+
+// codeOfCheckpoint gives what is wrong with a checkpoint the exit code of a finding.
+func codeOfCheckpoint(err error) error {
+	if errors.Is(err, checkpoint.ErrNone) {
+		return exit.Usage(err)
+	}
+	for _, bad := range []error{checkpoint.ErrFormat, checkpoint.ErrIncomplete, checkpoint.ErrUnsupported, store.ErrCorrupt, store.ErrIdentity} {
+		if errors.Is(err, bad) {
+			return exit.Finding(err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepahead-io/stepahead/checkpoint"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/address"
+)
+
+func newCheckpointLsCommand() *cobra.Command {
+	var f checkpointFlags
+	c := &cobra.Command{
+		Use:   "ls URL",
+		Short: "List the checkpoints in a folder, the newest first",
+		Long: `List the checkpoints in a folder, the newest first by the number at the end of their names, or describe one: layout, whether it is
+complete or why not, files, bytes and save id. Folders that hold no checkpoint are left out. What tracker files such as "latest" say is
+not believed.`,
+		Example: `  stepahead checkpoint ls hdfs://ns/runs/7b
+  stepahead checkpoint ls runs/7b --json | jq -r 'select(.complete) | .url' | head -1   # the newest that is whole`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runCheckpointLs(cmd.Context(), args[0], f, cmd.OutOrStdout())
+		},
+	}
+	f.add(c)
+	return c
+}
+
+// listedCheckpoint is one line of --json.
+type listedCheckpoint struct {
+	Name     string               `json:"name"`
+	URL      string               `json:"url"`
+	Step     *int64               `json:"step"`
+	Layout   checkpoint.Layout    `json:"layout,omitempty"`
+	SaveID   string               `json:"save_id,omitempty"`
+	Complete bool                 `json:"complete"`
+	Problems []checkpoint.Problem `json:"problems"`
+	Doubts   []checkpoint.Problem `json:"doubts"`
+	Files    int                  `json:"files"`
+	Bytes    int64                `json:"bytes"`
+	Identity string               `json:"identity,omitempty"`
+	// Error is why it could not be read.
+	Error string `json:"error,omitempty"`
+}
+
+func runCheckpointLs(ctx context.Context, url string, f checkpointFlags, out io.Writer) (err error) {
+	p, err := openNamed(ctx, url)
+	if err != nil {
+		return fmt.Errorf("checkpoint ls: %w", err)
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	one, err := checkpoint.Open(ctx, p.Store, p.Name, f.options())
+	if err == nil {
+		return printCheckpoints(out, []listedCheckpoint{describeCheckpoint(p, one)}, f.json)
+	}
+	if !errors.Is(err, checkpoint.ErrNone) {
+		return codeOfCheckpoint(err)
+	}
+	candidates, err := checkpoint.Candidates(ctx, p.Store, p.Name)
+	if err != nil {
+		return fmt.Errorf("checkpoint ls: %w", err)
+	}
+	var all []listedCheckpoint
+	for _, candidate := range candidates {
+		c, err := checkpoint.Open(ctx, p.Store, candidate.Path, f.options())
+		switch {
+		case err == nil:
+			all = append(all, describeCheckpoint(p, c))
+		case errors.Is(err, checkpoint.ErrNone):
+		case ctx.Err() != nil || store.ClassOf(err) == store.Retryable:
+			return err
+		default:
+			all = append(all, listedCheckpoint{Name: path.Base(candidate.Path), URL: p.URL(candidate.Path), Step: stepOrNull(candidate.Step), Error: err.Error()})
+		}
+	}
+	return printCheckpoints(out, all, f.json)
+}
+
+func stepOrNull(step int64) *int64 {
+	if step < 0 {
+		return nil
+	}
+	return &step
+}
+
+func describeCheckpoint(p *address.Place, c *checkpoint.Checkpoint) listedCheckpoint {
+	return listedCheckpoint{
+		Name: path.Base(c.Path), URL: p.URL(c.Path), Step: stepOrNull(c.Step), Layout: c.Layout, SaveID: c.SaveID, Complete: len(c.Problems) == 0,
+		Problems: orEmpty(c.Problems), Doubts: orEmpty(c.Doubts), Files: len(c.Files), Bytes: c.Bytes(), Identity: c.Identity(),
+	}
+}
+
+// orEmpty makes a list that JSON shows as one.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func printCheckpoints(out io.Writer, all []listedCheckpoint, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(out)
+		for _, l := range all {
+			if err := e.Encode(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "name\tstep\tlayout\tstate\tfiles\tbytes\tsave id\n")
+	for _, l := range all {
+		step, state := "-", "complete"
+		if l.Step != nil {
+			step = strconv.FormatInt(*l.Step, 10)
+		}
+		switch {
+		case l.Error != "":
+			state = "unreadable"
+		case !l.Complete:
+			state = "incomplete (" + l.Problems[0].Kind + ")"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", printableName(l.Name), step, orDash(string(l.Layout)), state, l.Files, formatBytes(l.Bytes), orDash(l.SaveID))
+	}
+	return w.Flush()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

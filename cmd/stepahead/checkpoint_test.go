@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepahead-io/stepahead/cmd/exit"
+)
+
+// safetensorsFile is a file of one tensor of bytes.
+func safetensorsFile(name, data string) []byte {
+	header, _ := json.Marshal(map[string]any{name: map[string]any{"dtype": "U8", "shape": []int{len(data)}, "data_offsets": []int{0, len(data)}}})
+	file := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(file, header...), data...)
+}
+
+// checkpoints is a folder with a checkpoint that is whole, a newer one that is not, and a folder that is none.
+func checkpoints(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, dir := range []string{"step-1", "step-2", "logs"} {
+		must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(root, "step-1", "model.safetensors"), safetensorsFile("w", "12345678"), 0o644))
+	must(t, os.WriteFile(filepath.Join(root, "step-2", "__0_0.distcp"), []byte("x"), 0o644))
+	must(t, os.WriteFile(filepath.Join(root, "logs", "log"), nil, 0o644))
+	return root
+}
+
+func TestCheckpointLs(t *testing.T) {
+	root := checkpoints(t)
+	code, out, errOut := command(t, "checkpoint", "ls", root)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if code != exit.OK || errOut != "" || len(lines) != 3 || !strings.HasPrefix(lines[1], "step-2  2     dcp          incomplete (metadata-missing)") ||
+		!strings.HasPrefix(lines[2], "step-1  1     safetensors  complete") {
+		t.Errorf("exit %d: %s\n%s", code, errOut, out)
+	}
+	code, out, _ = command(t, "checkpoint", "ls", "--json", filepath.Join(root, "step-1"))
+	var l listedCheckpoint
+	must(t, json.Unmarshal([]byte(out), &l))
+	if code != exit.OK || !l.Complete || *l.Step != 1 || l.Layout != "safetensors" || l.Files != 1 || len(l.Identity) != 64 || !strings.Contains(out, `"problems":[]`) {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}
+
+func TestCheckpointInspect(t *testing.T) {
+	root := checkpoints(t)
+	code, out, errOut := command(t, "checkpoint", "inspect", "--tensors", "--files", filepath.Join(root, "step-1"))
+	for _, want := range []string{"complete    yes", "tensors     1, 1 of them below 16 KiB", "U8        1, 8 B", "w       U8     [8]    8      1", "model.safetensors  "} {
+		if code != exit.OK || !strings.Contains(out, want) {
+			t.Errorf("exit %d: %s\n%s\nwant %q", code, errOut, out, want)
+		}
+	}
+	code, out, errOut = command(t, "checkpoint", "inspect", filepath.Join(root, "step-2"))
+	if code != exit.Found || !strings.Contains(out, "problem     metadata-missing: .metadata") || !strings.Contains(errOut, "not complete") {
+		t.Errorf("exit %d: %s\n%s", code, errOut, out)
+	}
+	code, out, _ = command(t, "checkpoint", "inspect", "--json", filepath.Join(root, "step-1"))
+	var i inspected
+	must(t, json.Unmarshal([]byte(out), &i))
+	if code != exit.OK || len(i.FileList) != 1 || len(i.Tensors) != 1 || i.Tensors[0].Bytes != 8 || *i.Tensors[0].Chunks[0].File != "model.safetensors" || i.Tensors[0].Chunks[0].Len != 8 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}
+
+func TestCheckpointVerify(t *testing.T) {
+	root := checkpoints(t)
+	whole := filepath.Join(root, "step-1")
+	code, out, _ := command(t, "checkpoint", "verify", "--json", whole)
+	var v verifiedCheckpoint
+	must(t, json.Unmarshal([]byte(out), &v))
+	if code != exit.OK || v.Kind != "checked" || len(v.Digest) != 64 || len(v.Files) != 1 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if code, out, errOut := command(t, "checkpoint", "verify", whole, "--digest", v.Digest, "--rate", "100MiB"); code != exit.OK || !strings.Contains(out, "digest "+v.Digest) {
+		t.Errorf("exit %d: %s%s", code, out, errOut)
+	}
+	if code, out, _ := command(t, "checkpoint", "verify", whole, "--digest", "00"); code != exit.Found || !strings.Contains(out, "digest: it is "+v.Digest) {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if code, out, _ := command(t, "checkpoint", "verify", filepath.Join(root, "step-2")); code != exit.Found || !strings.Contains(out, "metadata-missing") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}
+
+func TestCheckpointCatAndDiff(t *testing.T) {
+	root := checkpoints(t)
+	whole := filepath.Join(root, "step-1")
+	if code, out, errOut := command(t, "checkpoint", "cat", whole, "w"); code != exit.OK || out != "12345678" || errOut != "" {
+		t.Errorf("exit %d: %q %s", code, out, errOut)
+	}
+	code, out, _ := command(t, "checkpoint", "cat", whole, "w", "--json")
+	if want := `"bytes":8,"sha256":"ef797c8118f02dfb649607dd5d3f8c7623048c9c063d532cc95c5ed7a898a64f"`; code != exit.OK || !strings.Contains(out, want) {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if code, _, errOut := command(t, "checkpoint", "cat", whole, "v"); code != exit.Misused || !strings.Contains(errOut, `no tensor "v"`) {
+		t.Errorf("exit %d: %s", code, errOut)
+	}
+	other := filepath.Join(root, "other.safetensors")
+	must(t, os.WriteFile(other, bytes.Replace(safetensorsFile("w", "12345678"), []byte("45"), []byte("4x"), 1), 0o644))
+	if code, out, _ := command(t, "checkpoint", "diff", whole, other); code != exit.Found || out != "bytes: tensor \"w\": the first at byte 4 of 8\n" {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if code, out, _ := command(t, "checkpoint", "diff", "--metadata", whole, other); code != exit.OK || out != "" {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}
+
+func TestCheckpointExitCodes(t *testing.T) {
+	root := checkpoints(t)
+	bad := filepath.Join(root, "bad.safetensors")
+	must(t, os.WriteFile(bad, []byte("12345678"), 0o644))
+	for _, c := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{exit.Misused, []string{"inspect", filepath.Join(root, "logs")}, "no known layout"},
+		{exit.Environment, []string{"inspect", filepath.Join(root, "gone")}, "gone"},
+		{exit.Found, []string{"inspect", bad}, `rule "length"`},
+		{exit.Misused, []string{"inspect", bad, "--world-size", "-1"}, "negative"},
+		{exit.Misused, []string{"cat", bad}, "arg"},
+	} {
+		if code, _, errOut := command(t, append([]string{"checkpoint"}, c.args...)...); code != c.code || !strings.Contains(errOut, c.want) {
+			t.Errorf("%v: exit %d, want %d: %s", c.args, code, c.code, errOut)
+		}
+	}
+}
