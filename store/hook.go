@@ -66,6 +66,7 @@ var (
 	_ BlockSizer    = (*hooked)(nil)
 	_ Replicator    = (*hooked)(nil)
 	_ ReplicaReader = (*hookedFile)(nil)
+	_ Bridger       = (*hookedFile)(nil)
 )
 
 func (h *hooked) Open(ctx context.Context, name string) (File, error) {
@@ -193,6 +194,9 @@ func (f *hookedFile) ReadReplica(ctx context.Context, node string, r []Range) er
 	c := &call{op: opRead, name: f.name, node: node, ranges: r}
 	return f.h.around(ctx, c, func() error { return inner.ReadReplica(ctx, node, r) })
 }
+
+// Bridges has no hook: it reads nothing.
+func (f *hookedFile) Bridges() int64 { return BridgesOf(f.File) }
 
 // hookedWriter runs the hook around Write and Close. Abort has none: giving up must always work.
 type hookedWriter struct {

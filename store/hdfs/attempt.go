@@ -54,10 +54,11 @@ func (a *attempt) run(ctx context.Context) (n int64, from place, err error) {
 	span := partsEnd(a.parts) - a.parts[0].Off
 	own, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	if err := a.s.gates.enter(ctx, a.at.node); err != nil {
+	gates := a.s.gatesOf(ctx)
+	if err := gates.enter(ctx, a.at.node); err != nil {
 		return 0, a.at, err
 	}
-	defer a.s.gates.leave(a.at.node)
+	defer gates.leave(a.at.node)
 	start := time.Now()
 	if a.s.bad.badness(a.b.id, a.at.node, start) > a.badness {
 		return 0, a.at, errTurnedBad
@@ -105,10 +106,11 @@ func (a *attempt) hedge(ctx context.Context, span int64, limit time.Duration, ov
 	h := &second{stop: stop, done: make(chan struct{}), s: a.s, span: span}
 	h.timer = time.AfterFunc(a.s.hedges.delay(span), func() {
 		defer close(h.done)
-		if ctx.Err() != nil || !a.s.gates.tryEnter(a.spare.node) {
+		gates := a.s.gatesOf(ctx)
+		if ctx.Err() != nil || !gates.tryEnter(a.spare.node) {
 			return
 		}
-		defer a.s.gates.leave(a.spare.node)
+		defer gates.leave(a.spare.node)
 		if !a.s.hedges.take(span) {
 			return
 		}

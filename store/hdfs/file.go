@@ -21,6 +21,7 @@ type file struct {
 var (
 	_ store.File          = (*file)(nil)
 	_ store.ReplicaReader = (*file)(nil)
+	_ store.Bridger       = (*file)(nil)
 )
 
 // Open implements store.Store. It costs one question to the NameNode, and another one the first time for where the blocks lie;
@@ -77,6 +78,9 @@ func (s *Store) firstLook(ctx context.Context, l *layout) error {
 
 func (f *file) Size() int64              { return f.l.size }
 func (f *file) Identity() store.Identity { return f.l.version.identity() }
+
+// Bridges implements store.Bridger.
+func (f *file) Bridges() int64 { return maxGap }
 
 func (f *file) Close() error {
 	if f.closed.Swap(true) {

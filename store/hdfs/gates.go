@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// gates bound the requests in flight, in all and at each node. Waiting here is not the node's slowness, so it is not counted
-// as that.
+// gates bound the requests of one lane in flight, in all and at each node. Waiting here is not the node's slowness, so it is
+// not counted as that.
 type gates struct {
 	most, mostNode int
 

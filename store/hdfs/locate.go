@@ -25,7 +25,7 @@ func (s *Store) Locate(ctx context.Context, name string, off, n int64) ([]store.
 	}
 	var rows []store.Replica
 	for _, b := range blocks {
-		for _, p := range s.reader.order(b, func(place) int { return fine }) {
+		for _, p := range s.reader.order(b, func(place) int { return fine }, nil) {
 			rows = append(rows, store.Replica{Node: p.node.id, Rack: p.node.rack, Addr: p.node.addr, Storage: p.storage, Off: b.off, Len: b.len})
 		}
 	}

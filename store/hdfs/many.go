@@ -117,7 +117,7 @@ func (s *Store) runJobs(all []*reading, found [][]request) {
 		}
 	}
 	jobs = interleave(jobs, func(j job) *node {
-		if places := s.reader.order(j.block, func(place) int { return fine }); len(places) > 0 {
+		if places := s.reader.order(j.block, func(place) int { return fine }, nil); len(places) > 0 {
 			return places[0].node
 		}
 		return nil

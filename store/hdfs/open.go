@@ -56,7 +56,7 @@ func open(url string, o Options) (*Store, string, error) {
 		return nil, "", err
 	}
 	pool := datanode.NewPool(datanode.Options{
-		Dial: o.Dial, Security: security, MaxConns: o.MaxNodeReads, MaxTotal: 4 * o.MaxReads,
+		Dial: o.Dial, Security: security, MaxConns: o.MaxNodeReads + o.MaxNodeBulkReads, MaxTotal: 4 * (o.MaxReads + o.MaxBulkReads),
 		Stall: max(o.Conf.Duration("dfs.client.socket-timeout", 0, time.Millisecond), 0),
 	})
 	s := newStore(o, cluster, nn, pool)

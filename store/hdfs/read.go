@@ -71,7 +71,7 @@ func endsWithin(ctx context.Context, d time.Duration) bool {
 func (r *blockRead) round(ctx context.Context) error {
 	var again *node // the place to try once more
 	for {
-		places := r.places()
+		places := r.places(ctx)
 		at := slices.IndexFunc(places, func(p place) bool { return p.node == again })
 		if at < 0 {
 			at = slices.IndexFunc(places, func(p place) bool { return !slices.Contains(r.tried, p.node) })
@@ -129,6 +129,7 @@ func (r *blockRead) try(ctx context.Context, p place, places []place) (cause, er
 	if r.only == "" {
 		a.spare = r.spare(p, places)
 	}
+	defer r.s.book(ctx, p.node, r.parts)()
 	n, from, err := a.run(ctx)
 	if err == nil {
 		r.s.bad.nodeWorked(from.node)
@@ -147,9 +148,9 @@ func (r *blockRead) try(ctx context.Context, p place, places []place) (cause, er
 }
 
 // places are those that may be read, the best first.
-func (r *blockRead) places() []place {
+func (r *blockRead) places(ctx context.Context) []place {
 	when := time.Now()
-	places := r.s.reader.order(r.b, func(p place) int { return r.s.bad.badness(r.b.id, p.node, when) })
+	places := r.s.reader.order(r.b, func(p place) int { return r.s.bad.badness(r.b.id, p.node, when) }, r.s.loadIn(ctx))
 	if r.only != "" {
 		places = slices.DeleteFunc(places, func(p place) bool { return p.node.id != r.only })
 	}

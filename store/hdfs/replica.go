@@ -52,8 +52,8 @@ func (r *reader) distance(n *node) int {
 // order sorts the places of a block by how gladly they are read: those that badness calls better first, then nodes in
 // service before those that leave, then by distance. Of n places that are equal in all of this, rank r takes number
 // (r + h(block)) mod n, counted in an order that all readers share, so that any number of readers spreads evenly. When its
-// place fails, readers who shared it go on to different ones.
-func (r *reader) order(b *block, badness func(place) int) []place {
+// place fails, readers who shared it go on to different ones. Where load is given, the one with the least of them comes first.
+func (r *reader) order(b *block, badness func(place) int, load func(*node) int64) []place {
 	type ranked struct {
 		place
 		class int
@@ -74,6 +74,7 @@ func (r *reader) order(b *block, badness func(place) int) []place {
 		equal := all[:n]
 		all = all[n:]
 		turn := uint64(r.rank) + mix(uint64(b.id.id))%(1<<32)
+		first := len(out)
 		for len(equal) > 0 {
 			left := uint64(len(equal))
 			i := int(turn % left)
@@ -81,8 +82,24 @@ func (r *reader) order(b *block, badness func(place) int) []place {
 			out = append(out, equal[i].place)
 			equal = slices.Delete(equal, i, i+1)
 		}
+		if load != nil {
+			lightestFirst(out[first:], load)
+		}
 	}
 	return out
+}
+
+// lightestFirst moves the place with the least load to the front.
+func lightestFirst(places []place, load func(*node) int64) {
+	best, least := 0, load(places[0].node)
+	for i, p := range places[1:] {
+		if n := load(p.node); n < least {
+			best, least = i+1, n
+		}
+	}
+	p := places[best]
+	copy(places[1:best+1], places[:best])
+	places[0] = p
 }
 
 // mix is splitmix64's finaliser: block ids are given out in sequence, and neighbours must not fall together.

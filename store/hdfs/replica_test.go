@@ -29,7 +29,7 @@ func TestRanksSpread(t *testing.T) {
 		var failed string
 		for r := range ranks {
 			b.places = rapid.Permutation(b.places).Draw(t, "order")
-			order := (&reader{rank: r}).order(b, allFine)
+			order := (&reader{rank: r}).order(b, allFine, nil)
 			if len(order) != n {
 				t.Fatalf("%d of %d places", len(order), n)
 			}
@@ -62,7 +62,7 @@ func even(t *rapid.T, what string, counts map[string]int, readers, nodes int) {
 func TestBlocksSpread(t *testing.T) {
 	counts := map[string]int{}
 	for i := range 9000 {
-		counts[new(reader).order(&block{id: blockID{id: 1073741825 + int64(i)}, places: cluster(9)}, allFine)[0].node.id]++
+		counts[new(reader).order(&block{id: blockID{id: 1073741825 + int64(i)}, places: cluster(9)}, allFine, nil)[0].node.id]++
 	}
 	for id, n := range counts {
 		if n < 850 || n > 1150 {
@@ -96,7 +96,7 @@ func TestOrderOfPlaces(t *testing.T) {
 		{"own node leaves", &reader{node: "uuid-02"}, ""},
 	} {
 		var got []string
-		for _, p := range c.r.order(&block{places: places}, bad) {
+		for _, p := range c.r.order(&block{places: places}, bad, nil) {
 			got = append(got, p.node.id)
 		}
 		if c.want != "" && fmt.Sprint(got) != c.want {

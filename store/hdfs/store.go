@@ -50,6 +50,9 @@ type Options struct {
 	// MaxReads is how many requests the whole store has in flight at a time, MaxNodeReads how many of them at one DataNode.
 	// Default 64 and 8.
 	MaxReads, MaxNodeReads int
+	// MaxBulkReads and MaxNodeBulkReads are the same for requests in the lane store.Bulk, which MaxReads and MaxNodeReads do
+	// not count. Default 64 and 8.
+	MaxBulkReads, MaxNodeBulkReads int
 	// NoHedge leaves slow reads to the node that was asked first. By default a second node is asked, for at most 5 % of all
 	// bytes.
 	NoHedge bool
@@ -73,6 +76,8 @@ func (o Options) withDefaults() Options {
 	set(&o.Parallel, 16)
 	set(&o.MaxReads, 64)
 	set(&o.MaxNodeReads, 8)
+	set(&o.MaxBulkReads, 64)
+	set(&o.MaxNodeBulkReads, 8)
 	return o
 }
 
@@ -88,6 +93,9 @@ func (o Options) Validate() error {
 	}
 	if o.Parallel < 1 || o.MaxReads < 1 || o.MaxNodeReads < 1 {
 		errs = append(errs, fmt.Errorf("hdfs.Options: Parallel %d, MaxReads %d, MaxNodeReads %d: give at least 1", o.Parallel, o.MaxReads, o.MaxNodeReads))
+	}
+	if o.MaxBulkReads < 1 || o.MaxNodeBulkReads < 1 {
+		errs = append(errs, fmt.Errorf("hdfs.Options: MaxBulkReads %d, MaxNodeBulkReads %d: give at least 1", o.MaxBulkReads, o.MaxNodeBulkReads))
 	}
 	return errors.Join(errs...)
 }
@@ -130,7 +138,8 @@ type Store struct {
 	bad     badNodes
 	reports reports
 	hedges  hedger
-	gates   gates
+	gates   [store.Lanes]gates
+	loads   loads
 	stats   stats
 	tokens  atomic.Bool // blocks have tokens
 }
@@ -145,7 +154,8 @@ func newStore(o Options, cluster conf.Cluster, names nameNode, data dataNodes) *
 	s := &Store{o: o, cluster: cluster, names: names, data: data, reader: &reader{node: o.Node, host: o.Host, rack: o.Rack, rank: o.Rank}}
 	s.nodes.byHost = o.Conf.Bool("dfs.client.use.datanode.hostname", false)
 	s.tokens.Store(o.Auth != nil) // a secure cluster has them
-	s.gates = gates{most: o.MaxReads, mostNode: o.MaxNodeReads}
+	s.gates[store.Feed].most, s.gates[store.Feed].mostNode = o.MaxReads, o.MaxNodeReads
+	s.gates[store.Bulk].most, s.gates[store.Bulk].mostNode = o.MaxBulkReads, o.MaxNodeBulkReads
 	return s
 }
 

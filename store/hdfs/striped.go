@@ -83,7 +83,7 @@ func (u *units) group() *block {
 func (u *units) places(unit int) []place {
 	b, when := u.group(), time.Now()
 	bad := func(p place) int { return u.s.bad.badness(unitID(b, unit), p.node, when) }
-	return slices.DeleteFunc(u.s.reader.order(b, bad), func(p place) bool {
+	return slices.DeleteFunc(u.s.reader.order(b, bad, nil), func(p place) bool {
 		return p.unit != unit || !u.all && bad(p) != fine
 	})
 }
