@@ -188,6 +188,9 @@ func TestGivenStepsResume(t *testing.T) {
 	for range 3 {
 		nextIDs(t, l)
 	}
+	if _, err := l.StateAt(2); !errors.Is(err, ErrOptions) {
+		t.Fatalf("a state at another step: %v", err)
+	}
 	st, err := sampler.ParseState(l.State().Marshal())
 	must(t, err)
 	for range 3 {

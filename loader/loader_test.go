@@ -224,6 +224,29 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
+// The state of a run at any step is the one that it has when it comes there.
+func TestStateAt(t *testing.T) {
+	k := newKit(t, 30, 30, nil)
+	walked, jumped := mustOpen(t, k.options(t)), mustOpen(t, k.options(t))
+	for step := range int64(5) {
+		at, err := jumped.StateAt(step)
+		must(t, err)
+		if got, want := at.Marshal(), walked.State().Marshal(); !bytes.Equal(got, want) {
+			t.Fatalf("before step %d: %s, want %s", step, got, want)
+		}
+		must(t, jumped.Load(at))
+		b, want := nextStep(t, jumped), nextStep(t, walked)
+		if b.Step != step || !slices.Equal(b.Samples, want.Samples) {
+			t.Fatalf("step %d, loaded at %d: %v, want %v", b.Step, step, b.Samples, want.Samples)
+		}
+		b.Release()
+		want.Release()
+	}
+	if _, err := jumped.StateAt(-1); !errors.Is(err, ErrOptions) {
+		t.Fatalf("before the first step: %v", err)
+	}
+}
+
 // A state taken at the end of an epoch starts the next one, and is not changed by loading.
 func TestStateAtEndOfEpoch(t *testing.T) {
 	k := newKit(t, 30, 30, nil)

@@ -11,17 +11,32 @@ import (
 
 // State returns where the run stands: after the last batch that Next returned.
 func (l *Loader) State() sampler.State {
-	st := l.sampler.State(l.data.Identity(), l.position(), sampler.Policy{OnBad: l.o.OnBad})
+	st := l.state(l.position())
+	if l.given != nil {
+		number, digest := l.given.stands()
+		st = st.WithGiven(number, digest)
+	}
+	return st
+}
+
+// StateAt returns the state that the run has before a step, whether or not it ever stood there: Load goes to it. Where
+// steps are given there is none, as it depends on what was given before.
+func (l *Loader) StateAt(step int64) (sampler.State, error) {
+	if l.given != nil || step < 0 {
+		return sampler.State{}, fmt.Errorf("loader.StateAt: step %d: the steps before it must be known and follow from the specification: %w", step, ErrOptions)
+	}
+	return l.state(step), nil
+}
+
+// state is that of a step, without what was given.
+func (l *Loader) state(step int64) sampler.State {
+	st := l.sampler.State(l.data.Identity(), step, sampler.Policy{OnBad: l.o.OnBad})
 	if len(l.data.members) > 1 {
 		var ids [][32]byte
 		for _, m := range l.data.hinted {
 			ids = append(ids, m.Dataset)
 		}
 		st = st.WithMembers(ids)
-	}
-	if l.given != nil {
-		number, digest := l.given.stands()
-		st = st.WithGiven(number, digest)
 	}
 	return st
 }

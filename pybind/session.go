@@ -223,6 +223,17 @@ func State(handle int64) (string, error) {
 	return ask("State", handle, func(l *loader.Loader) (any, error) { return json.RawMessage(l.State().Marshal()), nil })
 }
 
+// StateAt returns the state that the run has before a step, as JSON.
+func StateAt(handle, step int64) (string, error) {
+	return ask("StateAt", handle, func(l *loader.Loader) (any, error) {
+		st, err := l.StateAt(step)
+		if err != nil {
+			return nil, err
+		}
+		return json.RawMessage(st.Marshal()), nil
+	})
+}
+
 // Load continues from a state that State gave, on any rank of any world size. It must not be called
 // concurrently with Next.
 func Load(handle int64, state string) (err error) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make the local Python environment .venv: the packages of requirements/test.txt, and torch.
+# Make the local Python environment .venv: the packages of requirements/test.txt, torch, and megatron-core.
 # torch is the active environment's if it has one; otherwise the PyPI wheel without its 2.5 GB of
 # CUDA packages, with stand-ins for the libraries that are missing (torch_cpu_stubs.py).
 # Quick when nothing changed: a stamp holds a hash of all that decides the content.
@@ -22,7 +22,7 @@ import os, torch
 print(torch.__version__, os.path.dirname(os.path.dirname(torch.__file__)))
 PY
 )
-want=$(cat requirements/test.txt requirements/torch.txt internal/setup/python.sh internal/setup/torch_cpu_stubs.py |
+want=$(cat requirements/test.txt requirements/torch.txt requirements/megatron.txt internal/setup/python.sh internal/setup/torch_cpu_stubs.py |
   cat - <("$python" -VV; echo "$active_torch") | sha256sum | cut -c1-16)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ]; then
   exit 0
@@ -47,5 +47,6 @@ else
   pip filelock typing-extensions sympy networkx jinja2 fsspec 2> >(grep -v -e 'dependency resolver' -e '^torch .* requires' >&2)
   "$venv/bin/python" internal/setup/torch_cpu_stubs.py "$site"
 fi
+pip --no-deps -r requirements/megatron.txt
 "$venv/bin/python" -c 'import torch; print("setup: torch", torch.__version__, "CUDA" if torch.cuda.is_available() else "CPU only")'
 echo "$want" >"$stamp"

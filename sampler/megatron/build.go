@@ -38,8 +38,6 @@ type Options struct {
 	Surplus float64
 	// NoExtraToken is --no-add-extra-token-to-sequence.
 	NoExtraToken bool
-	// KeepPartialValidation is drop_last_partial_validation_sequence=False, which is refused.
-	KeepPartialValidation bool
 	// MaxBytes bounds the indexes of all splits together. 0 means 16 GiB.
 	MaxBytes int64
 }
@@ -121,9 +119,6 @@ func (o Options) validate() error {
 	}
 	if !(o.Surplus >= 0 && o.Surplus <= 1000) {
 		errs = append(errs, fmt.Errorf("surplus %v: must be 0 to 1000 (Megatron's default is %v)", o.Surplus, DefaultSurplus))
-	}
-	if o.KeepPartialValidation {
-		errs = append(errs, errors.New("drop_last_partial_validation_sequence=False: Megatron-core counts these samples in float32 in one place and in float64 in another, which disagree from about 16 million tokens on: not reproduced: leave it True"))
 	}
 	return errors.Join(errs...)
 }

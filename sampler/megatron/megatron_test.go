@@ -319,7 +319,6 @@ func TestBuildRefuses(t *testing.T) {
 		{"train split: -2 samples", func(o *Options) { o.Samples[0] = -2 }},
 		{"surplus NaN", func(o *Options) { o.Surplus = math.NaN() }},
 		{"surplus -1", func(o *Options) { o.Surplus = -1 }},
-		{"float32", func(o *Options) { o.KeepPartialValidation = true }},
 		{"sequence length 1", func(o *Options) { o.SequenceLength = 1 }},
 		{"one epoch of a blend with weights", func(o *Options) { o.Blend = two(1, 1); o.Samples[0] = OneEpoch }},
 		{"source 1: 3 tokens in this split are not one sample of 8", func(o *Options) { o.Blend = two() }},
@@ -363,9 +362,6 @@ func TestRanks(t *testing.T) {
 	})
 	if (Ranks{MicroBatch: 1}).Validate() == nil || (Ranks{1, 1}).Validate() != nil {
 		t.Error("Validate")
-	}
-	if CheckType("single") != nil || CheckType("cyclic") == nil || CheckType("") == nil {
-		t.Error("CheckType")
 	}
 }
 

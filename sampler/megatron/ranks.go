@@ -10,23 +10,6 @@ type Ranks struct {
 	MicroBatch, World int64
 }
 
-// The values of Megatron's --dataloader-type, for CheckType.
-const (
-	TypeSingle = "single"
-	TypeCyclic = "cyclic"
-)
-
-// CheckType refuses the orders that cannot be reproduced.
-func CheckType(name string) error {
-	switch name {
-	case TypeSingle:
-		return nil
-	case TypeCyclic:
-		return fmt.Errorf("dataloader type %q: its order comes from torch.randperm, which torch does not promise to keep across versions, so that no other program can give it for certain: only %q is reproduced", name, TypeSingle)
-	}
-	return fmt.Errorf("dataloader type %q: must be %q", name, TypeSingle)
-}
-
 // Validate returns what is wrong with the numbers.
 func (r Ranks) Validate() error {
 	if r.MicroBatch < 1 || r.World < 1 {

@@ -192,10 +192,10 @@ class DataLoader:
             [agents] if isinstance(agents, str) else _arguments.texts("agents", () if agents is None else agents)
         )
         token = token if token is not None else os.environ.get("STEPAHEAD_TOKEN")
-        named = job
-        job, run = job_and_run(job, run, world_size, bool(agent_list))
-        if token and named is None:
-            job = None  # the token's, whatever the scheduler calls it
+        nameless = bool(token) and job is None  # the job is the token's, whatever the scheduler calls it
+        job, run = job_and_run("token" if nameless else job, run, world_size, bool(agent_list))
+        if nameless:
+            job = None
         self._run = run
         self._given = 0  # calls of give
         self._views = views(output)
@@ -352,6 +352,17 @@ class DataLoader:
         it can be loaded with another number of ranks at the same global batch.
         """
         return {_STATE_KEY: _binding.call("State", self._open_handle())}
+
+    def state_at(self, step: int) -> dict[str, Any]:
+        """The `state_dict()` of this run before a step, counted through all epochs from 0: `load_state_dict` goes there.
+
+        For a run that begins in the middle, such as one that takes over from another loader in the same order.
+
+        Raises:
+            OptionError: the steps are given one by one, so that a state depends on what was given.
+        """
+        number = _arguments.whole("step", step, 0)
+        return {_STATE_KEY: _binding.call("StateAt", self._open_handle(), number)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], **_: Any) -> None:
         """Continue from a state: the next batch is the one after it, and nothing skipped is read.
