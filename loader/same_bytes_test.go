@@ -208,7 +208,7 @@ func TestSameSeedSameBytesOfAMixtureLong(t *testing.T) {
 
 // Samples that are grouped by length too, of any world size and wherever within a window the job is killed.
 func TestSameSeedSameBytesInGroups(t *testing.T) {
-	checkLives(t, groupedKit(t), 12)
+	checkLives(t, groupedKit(t), 5)
 }
 
 func TestSameSeedSameBytesInGroupsLong(t *testing.T) {
