@@ -32,6 +32,10 @@ func (l *Loader) choose() error {
 		}
 	}
 	for _, f := range l.delivered() {
+		if f.Kind == binfmt.Tokens {
+			errs = append(errs, misfit("field %q holds sequences of tokens: make batches of them with tokens=, or leave it out with fields=", f.Name))
+			continue
+		}
 		field := field{name: f.Name, kind: f.Kind, media: -1}
 		if f.Kind == binfmt.Media {
 			plan := l.o.Plans[f.Name]

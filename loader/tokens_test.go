@@ -187,6 +187,7 @@ func TestTokenOptionsThatCannotWork(t *testing.T) {
 		"floats":        {floats.options(TokenOptions{SequenceLength: 4}, 1), ErrOptions, "float32"},
 		"boundaries":    {k.options(TokenOptions{SequenceLength: 1 << 20, Packing: tokens.BestFit}, 2048), ErrOptions, "cu_seqlens"},
 		"no tokens":     {Options{Store: pictures.store, Dir: "/data", GlobalBatch: 1, Tokens: &TokenOptions{SequenceLength: 4}}, ErrOptions, "no tokens"},
+		"raw fields":    {Options{Store: k.options(TokenOptions{}, 1).Store, Dir: k.options(TokenOptions{}, 1).Dir, GlobalBatch: 1}, ErrOptions, "tokens="},
 		"unknown field": {with1Field(k.options(TokenOptions{SequenceLength: 4}, 1), "image"), ErrOptions, "image"},
 		"packs only":    {with1Field(k.options(TokenOptions{SequenceLength: 4}, 1), "cu_seqlens"), ErrOptions, "cu_seqlens"},
 	} {

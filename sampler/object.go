@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
+	"unicode/utf8"
 )
 
 // A member is a key of a JSON object and where its value goes.
@@ -41,23 +44,68 @@ func parseObject(data []byte, members []member) error {
 			return fmt.Errorf("%s: null is not a value: leave the key out or give one", m.key)
 		}
 		if err := json.Unmarshal(raw, m.into); err != nil {
-			return fmt.Errorf("%s: %w", m.key, err)
+			return fmt.Errorf("%s: %w", m.key, plainly(err))
+		}
+		if text, ok := m.into.(*string); ok && isBroken(raw, *text) {
+			return fmt.Errorf("%s: %s: half of a surrogate pair stands for no character", m.key, raw)
 		}
 	}
 	return nil
 }
 
+// isBroken tells whether JSON text has an escape such as \ud800, for which encoding/json puts U+FFFD.
+func isBroken(raw []byte, text string) bool {
+	written := strings.Count(string(raw), "\uFFFD") + strings.Count(strings.ToLower(string(raw)), `\ufffd`)
+	return strings.Count(text, "\uFFFD") > written
+}
+
+// plainly says what is wrong with JSON without the names of Go's types.
+func plainly(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong):
+		return fmt.Errorf("%s: must be %s", wrong.Value, kindOf(wrong.Type))
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the JSON ends too early")
+	}
+	return err
+}
+
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64:
+		return "a whole number from -2^63 to 2^63-1"
+	case reflect.Uint64:
+		return "a whole number from 0 to 2^64-1"
+	case reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "a text"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "another value"
+}
+
 // readObject returns the values of a JSON object by key. Without members, every key is known.
 func readObject(data []byte, members []member) (map[string]json.RawMessage, error) {
+	if !utf8.Valid(data) { // encoding/json would put other characters in its place
+		return nil, errors.New("not UTF-8")
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.Join(errors.New("not a JSON object"), err)
+	switch t, err := dec.Token(); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("empty: not a JSON object")
+	case err != nil:
+		return nil, fmt.Errorf("not a JSON object: %w", err)
+	case t != json.Delim('{'):
+		return nil, errors.New("not a JSON object")
 	}
 	values := make(map[string]json.RawMessage, len(members))
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("no JSON from byte %d on: %w", dec.InputOffset(), err)
+			return nil, fmt.Errorf("no JSON from byte %d on: %w", dec.InputOffset(), plainly(err))
 		}
 		key, _ := t.(string) // inside an object, a token before a value is its key
 		if members != nil && !hasKey(members, key) {
@@ -68,12 +116,12 @@ func readObject(data []byte, members []member) (map[string]json.RawMessage, erro
 		}
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
+			return nil, fmt.Errorf("%s: %w", key, plainly(err))
 		}
 		values[key] = raw
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, err
+		return nil, plainly(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more data after the JSON object")

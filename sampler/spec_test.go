@@ -39,7 +39,12 @@ func TestParseSpecRefuses(t *testing.T) {
 		"newline in name":  {`"name":""`, `"name":"a\nb"`, "U+000A is not printable"},
 		"long name":        {`"name":""`, `"name":"` + strings.Repeat("x", 256) + `"`, "256 bytes"},
 		"trailing data":    {`]}`, `]} {}`, "more data"},
-		"cut":              {`]}`, ``, "sources"},
+		"cut":              {`]}`, ``, "sources: the JSON ends too early"},
+		"only a brace":     {goodSpec, `{`, "the JSON ends too early"},
+		"text of a number": {`"samples":1000`, `"samples":"1000"`, "sources[0]: samples: string: must be a whole number from 0 to 2^64-1"},
+		"seed below 0":     {`"seed":7`, `"seed":-7`, "seed: number -7: must be a whole number from 0 to 2^64-1"},
+		"name of bytes":    {`"name":""`, "\"name\":\"\xff\"", "not UTF-8"},
+		"half a pair":      {`"name":""`, `"name":"\ud800"`, "half of a surrogate pair"},
 		"not an object":    {goodSpec, `[1]`, "not a JSON object"},
 		"empty":            {goodSpec, ``, "not a JSON object"},
 		"huge":             {goodSpec, strings.Repeat(" ", maxSpecBytes+1), "a spec has at most 1048576"},
@@ -50,6 +55,16 @@ func TestParseSpecRefuses(t *testing.T) {
 				t.Errorf("%s\ngives %v, want %q", text, err, c.want)
 			}
 		})
+	}
+}
+
+// The character that stands for wrong ones is one itself.
+func TestReplacementCharacterIsAName(t *testing.T) {
+	for _, name := range []string{"\uFFFD", `\ufffd`, `\uFFFD`} {
+		spec, err := ParseSpec([]byte(strings.Replace(goodSpec, `"name":""`, `"name":"`+name+`"`, 1)))
+		if err != nil || spec.Sources[0].Name != "\uFFFD" {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -146,10 +161,10 @@ func TestWeightsAreRefusedOrDefined(t *testing.T) {
 		weights []float64
 		want    string // of the error
 	}{
-		"negative":     {[]float64{-1, 2}, "sources[0].weight: -1: must be 1e-18 to 1e+18"},
+		"negative":     {[]float64{-1, 2}, "sources[0].weight: -1: must be 0, or 1e-18 to 1e+18"},
 		"NaN":          {[]float64{math.NaN(), 2}, "sources[0].weight: NaN: must be"},
 		"infinite":     {[]float64{math.Inf(1), 2}, "sources[0].weight: +Inf: must be"},
-		"too small":    {[]float64{1e-19, 2}, "must be 1e-18"},
+		"too small":    {[]float64{1e-19, 2}, "must be 0, or 1e-18"},
 		"zero":         {[]float64{0, 2}, ""},
 		"sum is not 1": {[]float64{20, 60}, ""},
 	} {

@@ -79,6 +79,13 @@ func checkBatch(field string, batch int64) error {
 	return nil
 }
 
+func checkWeight(field string, w float64) error {
+	if checkNumber(field, w, minWeight, maxWeight) != nil {
+		return fmt.Errorf("%s: %v: must be 0, or %v to %v", field, w, minWeight, maxWeight)
+	}
+	return nil
+}
+
 func checkNumber(field string, v, low, high float64) error {
 	if v == 0 || v >= low && v <= high {
 		return nil
@@ -103,7 +110,7 @@ func (s *Spec) checkSources() error {
 	for i, src := range s.Sources {
 		at := fmt.Sprintf("sources[%d]", i)
 		errs = append(errs, checkName(at+".name", src.Name), s.checkSamples(at, src.Samples),
-			checkNumber(at+".weight", src.Weight, minWeight, maxWeight), checkNumber(at+".upsample", src.Upsample, minWeight, maxWeight))
+			checkWeight(at+".weight", src.Weight), checkNumber(at+".upsample", src.Upsample, minWeight, maxWeight))
 		if weighted && src.Upsample != 0 {
 			errs = append(errs, fmt.Errorf("%s.upsample: %v: it stands for a weight of samples x upsample, and there are weights: give one or the other", at, src.Upsample))
 		}
@@ -197,7 +204,7 @@ func (s *Spec) checkChanges() error {
 		for _, name := range slices.Sorted(maps.Keys(c.Weights)) {
 			w := c.Weights[name]
 			field := fmt.Sprintf("%s.weights[%q]", at, name)
-			errs = append(errs, checkNumber(field, w, minWeight, maxWeight))
+			errs = append(errs, checkWeight(field, w))
 			if !names[name] {
 				errs = append(errs, fmt.Errorf("%s: no source has this name", field))
 			}

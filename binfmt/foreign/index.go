@@ -135,6 +135,9 @@ func (x *indexer) run(ctx context.Context, containers []Container) (*binfmt.Mani
 	if err != nil {
 		return nil, err
 	}
+	if len(m.Bins) == 0 && x.Report.Incomplete > 0 {
+		return nil, fmt.Errorf("each of the %d samples lacks a field: choose fields that samples have together (--field): %w", x.Report.Incomplete, ErrContainer)
+	}
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}

@@ -48,8 +48,12 @@ func (x *indexer) write(ctx context.Context) (*binfmt.Manifest, error) {
 		return nil, err
 	}
 	for _, b := range bins {
-		if b != nil {
-			m.Bins = append(m.Bins, *b)
+		if b == nil {
+			continue
+		}
+		m.Bins = append(m.Bins, *b)
+		if b.IsFolder() {
+			x.Report.Bytes += b.Bytes // a folder has no size before its files are known
 		}
 	}
 	x.Report.Empty = len(bins) - len(m.Bins)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"syscall"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/store"
@@ -42,14 +43,19 @@ type MediaSummary struct {
 // ReadManifest reads the manifest of the dataset in the folder dir.
 func ReadManifest(ctx context.Context, st store.Store, dir string) (*binfmt.Manifest, error) {
 	name := path.Join(dir, binfmt.ManifestName)
-	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("pack.ReadManifest: %w: give the folder that `stepahead pack` or `stepahead index` wrote", err)
-	}
+	data, err := manifestBytes(ctx, st, name)
 	if err != nil {
 		return nil, fmt.Errorf("pack.ReadManifest: %w", err)
 	}
 	return binfmt.ParseManifest(name, data)
+}
+
+func manifestBytes(ctx context.Context, st store.Store, name string) ([]byte, error) {
+	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, fmt.Errorf("%w: give the folder that `stepahead pack` or `stepahead index` wrote", err)
+	}
+	return data, err
 }
 
 // Inspect reads manifest and indexes. Indexes of stores that are not local are kept in cacheDir.

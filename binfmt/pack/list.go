@@ -59,7 +59,7 @@ func (s List) parse(ctx context.Context, r io.Reader) (*Listing, error) {
 	case ".jsonl", ".ndjson":
 		read = readJSONL
 	default:
-		return nil, fmt.Errorf("a list's name ends in .csv, .jsonl or .ndjson, not %q: %w", ext, ErrSource)
+		return nil, fmt.Errorf("a list's name ends in .csv, .jsonl or .ndjson, not %q; datasets of other programs (tar, Megatron, MDS, TFRecord) are for `stepahead index`: %w", ext, ErrSource)
 	}
 	t := &table{ctx: ctx, pathColumn: orDefault(s.PathColumn, "path"), forced: s.Kinds}
 	if err := read(bomless(r), t); err != nil {

@@ -118,7 +118,7 @@ type verifier struct {
 
 func (v *verifier) run(ctx context.Context) error {
 	name := path.Join(v.dir, binfmt.ManifestName)
-	data, err := store.ReadFile(ctx, v.st, name, binfmt.MaxManifest)
+	data, err := manifestBytes(ctx, v.st, name)
 	if err != nil {
 		return fmt.Errorf("pack.Verify: %w", err)
 	}

@@ -170,6 +170,9 @@ func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
 	if err == nil {
 		f.options.Classes, err = readClasses(f.classes)
 	}
+	if err == nil {
+		err = checkWorkers(f.options.Workers)
+	}
 	if err != nil {
 		return exit.Usage(fmt.Errorf("index: %w", err))
 	}

@@ -70,9 +70,10 @@ func TestIndexFormats(t *testing.T) {
 				Container string
 				Samples   int64
 				Bins      int
+				Bytes     int64
 				Already   bool
 			}
-			if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || got.Container != c.container || got.Samples != c.samples || got.Bins != c.bins || got.Already {
+			if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || got.Container != c.container || got.Samples != c.samples || got.Bins != c.bins || got.Bytes == 0 || got.Already {
 				t.Fatalf("%d, %v, %s%s", code, err, out, errOut)
 			}
 			if code, out, errOut := command(t, args...); code != 0 || !strings.Contains(out, `"already":true`) {

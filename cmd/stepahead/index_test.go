@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -91,6 +92,11 @@ func TestIndexCodes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(base, "b.tar"), []byte("\x1f\x8bzip"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	var text bytes.Buffer
+	w := tar.NewWriter(&text)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "0000.txt"}), w.Close(), os.WriteFile(filepath.Join(base, "d.tar"), text.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
 	set := filepath.Join(base, "set")
 	for _, c := range []struct {
 		args []string
@@ -102,6 +108,8 @@ func TestIndexCodes(t *testing.T) {
 		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--format", "zip"}, exit.Misused, "one of megatron, energon, "},
 		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--field", "a.b=jpg"}, exit.Misused, "dot"},
 		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--field", "json"}, exit.Found, "no sample has the field json"},
+		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--workers", "-1"}, exit.Misused, "--workers -1: must be 0 (the default) to 4096"},
+		{[]string{filepath.Join(base, "{a,d}.tar"), "-o", set, "--field", "jpg", "--field", "txt", "--skip-incomplete"}, exit.Found, "each of the 2 samples lacks a field"},
 		{[]string{filepath.Join(base, "b.tar"), "-o", set}, exit.Found, "gzip"},
 		{[]string{filepath.Join(base, "c.tar"), "-o", set}, exit.Environment, "c.tar"},
 		{[]string{filepath.Join(base, "*.mds"), "-o", set}, exit.Environment, "matches nothing"},

@@ -119,7 +119,9 @@ func TestPackExitCodes(t *testing.T) {
 		{[]string{"pack", list, "-o", set + "2", "--column", "n=integer"}, exit.Found, `"integer" is none of`},
 		{[]string{"pack", list, "-o", "s3://bucket/x"}, exit.Environment, "scheme"},
 		{[]string{"inspect", set + "3"}, exit.Environment, "no such file"},
-		{[]string{"verify", set + "3"}, exit.Environment, "no such file"},
+		{[]string{"verify", set + "3"}, exit.Environment, "give the folder that `stepahead pack`"},
+		{[]string{"verify", set, "--workers", "5000"}, exit.Misused, "--workers 5000: must be 0 (the default) to 4096"},
+		{[]string{"inspect", filepath.Join(set, "dataset.json")}, exit.Environment, "give the folder that `stepahead pack`"},
 		{[]string{"verify"}, exit.Misused, "accepts 1 arg"},
 		{[]string{"pack", list, "-o", set, "--force"}, exit.OK, ""},
 	} {

@@ -34,6 +34,9 @@ sample, field, offset, what was expected and what was found. The exit code is 1 
 }
 
 func runVerify(ctx context.Context, url string, workers int, asJSON bool, out io.Writer, progress *meter) error {
+	if err := checkWorkers(workers); err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
 	p, err := openPlace(ctx, url)
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
@@ -67,6 +70,14 @@ func runVerify(ctx context.Context, url string, workers int, asJSON bool, out io
 	}
 	if checked.Findings > 0 {
 		return exit.Finding(fmt.Errorf("verify %s: %d findings", url, checked.Findings))
+	}
+	return nil
+}
+
+// checkWorkers holds --workers to what package pack takes.
+func checkWorkers(n int) error {
+	if n < 0 || n > 4096 {
+		return exit.Usage(fmt.Errorf("--workers %d: must be 0 (the default) to 4096", n))
 	}
 	return nil
 }

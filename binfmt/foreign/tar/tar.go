@@ -84,7 +84,7 @@ func shardsIn(ctx context.Context, src foreign.Source, dir string) ([]string, er
 	return names, nil
 }
 
-const advice = "a byte in it has no place of its own that could be read: uncompress the shards (gunzip, zstd -d), or pack the samples with `stepahead pack`"
+const advice = "a byte in it has no place of its own that could be read: uncompress the shards (gunzip, zstd -d), or unpack them and give the folder to `stepahead pack`"
 
 // compressed refuses names of compressed archives.
 func compressed(name string) error {

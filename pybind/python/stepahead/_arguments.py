@@ -12,7 +12,7 @@ from typing import Any
 from stepahead._errors import OptionError, PlanError
 
 
-def whole(name: str, value: Any, least: int | None = None) -> int | None:
+def whole(name: str, value: Any, least: int | None = None, most: int = 2**63 - 1) -> int | None:
     """A whole number of any type that is one (numpy's too), or None."""
     if value is None:
         return None
@@ -24,6 +24,10 @@ def whole(name: str, value: Any, least: int | None = None) -> int | None:
         raise OptionError(f"{name}={value!r}: must be a whole number")
     if least is not None and number < least:
         raise OptionError(f"{name}={number}: must be at least {least}")
+    if number < -(2**63):
+        raise OptionError(f"{name}={number}: must be at least {-(2**63)}")
+    if number > most:
+        raise OptionError(f"{name}={number}: must be at most {most}")
     return number
 
 
@@ -33,7 +37,7 @@ def seconds(name: str, value: Any) -> float | None:
         return None
     try:
         number = float(value) if not isinstance(value, str | bytes) else math.nan
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise OptionError(f"{name}={value!r}: must be a number of seconds")
@@ -45,12 +49,19 @@ def number(name: str, value: Any) -> float | None:
     if value is None:
         return None
     try:
-        converted = float(value) if not isinstance(value, str | bytes) else math.nan
-    except (TypeError, ValueError):
+        converted = float(value) if not isinstance(value, str | bytes | bool) else math.nan
+    except (TypeError, ValueError, OverflowError):
         converted = math.nan
     if not math.isfinite(converted):
         raise OptionError(f"{name}={value!r}: must be a number")
     return converted
+
+
+def numbers(name: str, value: Any) -> list[float]:
+    """A list of finite numbers, of any type of sequence."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise OptionError(f"{name}={value!r}: must be a list of numbers")
+    return [number(name, math.nan if item is None else item) or 0.0 for item in value]
 
 
 def text(name: str, value: Any) -> str | None:

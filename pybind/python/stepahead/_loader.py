@@ -48,7 +48,7 @@ class DataLoader:
         batch_size: samples a step on each rank, as in torch.
         transform: a plan (`transforms.Compose`, or plan JSON as dict or str) for the one media field,
             or a dict of field -> plan.
-        seed: decides order and everything random. 0 to 2**64 - 1.
+        seed: decides order and everything random. 0 to 2**64 - 1. Default: 0, so that every run has the same.
         shuffle: "full" (or True), "none" (or False), or "block": chunks in random order, and samples shuffled within a
             window of chunks, so that what is read together lies together.
         chunk, window: for "block", how many neighbouring samples stay together and how many such chunks are mixed.
@@ -185,7 +185,10 @@ class DataLoader:
         if batch_size is not None:
             global_batch = batch_size * world_size
         if order not in (None, "given"):
-            raise OptionError(f'order={order!r}: must be None or "given"')
+            raise OptionError(
+                f'order={order!r}: must be None or "given"; the order of Megatron-core is an argument of Tokens, '
+                "order=stepahead.megatron.Order(...)"
+            )
         if isinstance(shuffle, bool):
             shuffle = "full" if shuffle else "none"
         agent_list = (
@@ -208,7 +211,7 @@ class DataLoader:
             "group_by_length": _arguments.text("group_by_length", group_by_length),
             "group_steps": _arguments.whole("group_steps", group_steps, 1),
             "global_batch": global_batch,
-            "seed": _arguments.whole("seed", seed, 0),
+            "seed": _arguments.whole("seed", seed, 0, 2**64 - 1),
             "shuffle": _arguments.text("shuffle", shuffle),
             "chunk": _arguments.whole("chunk", chunk, 1),
             "window": _arguments.whole("window", window, 1),
@@ -227,7 +230,7 @@ class DataLoader:
             "client_key": _arguments.path("client_key", client_key) or os.environ.get("STEPAHEAD_CLIENT_KEY"),
             "job": job,
             "run": run,
-            "fields": _arguments.texts("fields", fields) if fields is not None else None,
+            "fields": _fields(fields),
             "on_bad": _arguments.text("on_bad", on_bad),
             "layout": _arguments.text("layout", layout),
             "prefetch": _arguments.whole("prefetch", prefetch),
@@ -440,3 +443,12 @@ def _bundled_worker() -> str | None:
 
 def _cache_dir() -> str:
     return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stepahead")
+
+
+def _fields(fields: Any) -> list[str] | None:
+    if fields is None:
+        return None
+    names = _arguments.texts("fields", fields)
+    if not names:
+        raise OptionError("fields=[]: names no field: leave it out to have all")
+    return names

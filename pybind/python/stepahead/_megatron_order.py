@@ -42,6 +42,10 @@ class Order:
     def __post_init__(self) -> None:
         for name, least in (("samples", 0), ("seed", 0), ("micro_batch", 1)):
             object.__setattr__(self, name, _arguments.whole(name, getattr(self, name), least))
+        object.__setattr__(self, "surplus", _arguments.number("surplus", self.surplus))
+        object.__setattr__(self, "split", _arguments.text("split", self.split))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _arguments.numbers("weights", self.weights))
         if self.part not in PARTS:
             raise OptionError(f"part={self.part!r}: must be one of {', '.join(PARTS)}")
 

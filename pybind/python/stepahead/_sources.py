@@ -20,8 +20,9 @@ class Source:
         dataset: the dataset's folder or URL, as of `DataLoader`.
         name: keys the source's order and all that is random in its samples; names differ. It may be left out in
             a dict of sources, whose keys are the names.
-        weight: the source's part of the mixture, in any unit: shares are weights divided by their sum. Without any
-            weight, every source has its number of samples, times `upsample`, for a weight.
+        weight: the source's part of the mixture, in any unit: shares are weights divided by their sum. All sources have
+            one, or none has: then each has its number of samples, times `upsample`, for a weight. 0 takes no part until
+            `changes` gives it another.
         upsample: how often an epoch of the mixture passes over the source, where no source has a weight. Default 1.
         max_epochs: how often the source may be passed over; then its share goes to the others. Default: without limit.
 
@@ -43,9 +44,9 @@ class Source:
     def __post_init__(self) -> None:
         address(self.dataset)
         _arguments.text("name", self.name)
-        _arguments.number("weight", self.weight)
-        _arguments.number("upsample", self.upsample)
-        _arguments.whole("max_epochs", self.max_epochs, 1)
+        for name in ("weight", "upsample"):
+            object.__setattr__(self, name, _arguments.number(name, getattr(self, name)))
+        object.__setattr__(self, "max_epochs", _arguments.whole("max_epochs", self.max_epochs, 1, 2**64 - 1))
 
     def _options(self) -> dict[str, Any]:
         fields = {

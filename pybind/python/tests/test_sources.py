@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import json
 import pathlib
 from typing import Any
@@ -166,16 +167,18 @@ def test_sources_wrongly(dataset: pathlib.Path, more: pathlib.Path) -> None:
         ([stepahead.Source(dataset), stepahead.Source(more)], "has no name"),
         ({"a": stepahead.Source(dataset, name="b")}, "has the key"),
         ({1: dataset}, "must be a str"),
-        ({"a": dataset, "b": stepahead.Source(more, weight=-1)}, "weight"),
+        ({"a": stepahead.Source(dataset, weight=1), "b": stepahead.Source(more, weight=-1)}, "must be 0, or 1e-18"),
     ):
         with pytest.raises(stepahead.OptionError, match=names):
             open_loader(argument)
-    with pytest.raises(stepahead.OptionError, match="weight"):
-        stepahead.Source(dataset, weight="x")  # type: ignore[arg-type]
+    for weight in ("x", True, float("nan"), 10**400):
+        with pytest.raises(stepahead.OptionError, match="weight"):
+            stepahead.Source(dataset, weight=weight)  # type: ignore[arg-type]
+    assert stepahead.Source(dataset, weight=fractions.Fraction(1, 4)).weight == 0.25  # type: ignore[arg-type]
     with pytest.raises(stepahead.OptionError, match="with spec= neither"):
         open_loader(dataset, spec={"spec": 1})
-    with pytest.raises(stepahead.OptionError, match="order"):
-        open_loader(dataset, order="taken")
+    with pytest.raises(stepahead.OptionError, match=r"megatron\.Order"):
+        open_loader(dataset, order="megatron")
     with pytest.raises(stepahead.OptionError, match='order="given"'), open_loader(dataset) as loader:
         loader.give([[1] * 8])
 

@@ -144,6 +144,8 @@ def test_wrong_arguments(corpus: tuple[pathlib.Path, Stream], tmp_path: pathlib.
             Tokens(**arguments)  # type: ignore[arg-type]
     with pytest.raises(stepahead.OptionError, match="tokens="):
         stepahead.DataLoader(dataset, batch_size=1, tokens=64)  # type: ignore[arg-type]
+    with pytest.raises(stepahead.OptionError, match="make batches of them with tokens="):
+        stepahead.DataLoader(dataset, batch_size=1)
     with pytest.raises(stepahead.OptionError, match="tokens in all"):
         stepahead.DataLoader(dataset, batch_size=1, tokens=Tokens(len(tokens)))
     with (
@@ -196,3 +198,6 @@ def test_megatrons_order_of_two_datasets(tmp_path: pathlib.Path) -> None:
         other.load_state_dict(state)
     with pytest.raises(stepahead.OptionError, match="part"):
         megatron.Order(1, part="all")
+    for weights in ([float("nan"), 1], "ab", 1, [None, 1]):
+        with pytest.raises(stepahead.OptionError, match="weights"):
+            megatron.Order(1, weights=weights)  # type: ignore[arg-type]
