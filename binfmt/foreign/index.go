@@ -198,7 +198,9 @@ func (x *indexer) plan(ctx context.Context, containers []Container) error {
 			return err
 		}
 		if len(shards) == 0 {
-			names = append(names, c.Name())
+			if _, ok := c.(refusals); !ok && !slices.Contains(names, c.Name()) {
+				names = append(names, c.Name())
+			}
 			continue
 		}
 		x.container = c

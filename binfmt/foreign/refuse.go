@@ -37,6 +37,9 @@ func (refusals) Shards(ctx context.Context, src Source) ([]Shard, error) {
 			return nil, err
 		}
 		if !info.Dir {
+			if info.Size == 0 {
+				return nil, refused(name, "the file is empty", nil)
+			}
 			if why, err := refusal(ctx, src.Store, info); err != nil || why != "" {
 				return nil, refused(name, why, err)
 			}

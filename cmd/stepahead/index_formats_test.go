@@ -106,7 +106,7 @@ func TestIndexRefusesFormats(t *testing.T) {
 	for name, content := range map[string]string{
 		"a/part-0.parquet": "PAR1...PAR1", "a/part-1.parquet": "PAR1...PAR1", "a/_SUCCESS": "", "arrow.bin": "ARROW1\x00\x00",
 		"lit/index.json": `{"chunks": [], "config": {}}`, "lit/chunk-0-0.bin": "\x01\x00\x00\x00", "x.gz": zipped.String(), "x.tfrecord": zipped.String(),
-		"y.bin": "abc", "x.beton": "\x02\x00\x02\x00", "x.zst": "\x28\xb5\x2f\xfd0000", "text": "nothing", "a.mds": "\x00",
+		"y.bin": "abc", "x.beton": "\x02\x00\x02\x00", "x.zst": "\x28\xb5\x2f\xfd0000", "text": "nothing", "empty": "", "a.mds": "\x00",
 		"alone/x.idx": "MMIDIDX\x00\x00", "bad/x.idx": "MMIDIDX\x01\x00", "bad/x.bin": "", "zip/index.json": `{"version":1,"shards":[]}`,
 	} {
 		file := filepath.Join(root, name)
@@ -123,7 +123,7 @@ func TestIndexRefusesFormats(t *testing.T) {
 		"a": "Parquet", "a/part-0.parquet": "Parquet", "arrow.bin": "an Arrow file", "lit": "LitData", "lit/chunk-0-0.bin": "LitData", "x.gz": "compressed (gzip)",
 		"x.tfrecord": "compressed (gzip): a byte in it has no place", "y.bin": "without an .idx", "x.beton": "FFCV", "x.zst": "compressed (Zstandard)",
 		"digits": "ArrayRecord", "mds": "is compressed (zstd:3)", "a.mds": "give the folder", "alone": "copy the .idx beside the .bin", "bad": "the head alone has 34",
-		"zip": "version is 1", "text": "nothing that can be indexed",
+		"zip": "version is 1", "text": "nothing that can be indexed (megatron, tar, mds, tfrecord, folder)", "empty": "the file is empty",
 	} {
 		set := filepath.Join(root, "sets", "x")
 		code, out, errOut := command(t, "index", filepath.Join(root, source), "-o", set)
