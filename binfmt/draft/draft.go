@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/store"
@@ -43,6 +44,20 @@ func (d Draft) LocalFolder() string {
 		return p
 	}
 	return d.Folder() + " in the store"
+}
+
+// Advise says what to do after errors that have nothing to do with what the command is given.
+func (d Draft) Advise(command string, err error) error {
+	const again = "run the same command again, which goes on where it stopped; to give up, remove"
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: make room and %s %s", err, again, d.LocalFolder())
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s: interrupted: %s %s: %w", command, again, d.LocalFolder(), err)
+	case errors.Is(err, fs.ErrExist): // of names that only this command writes
+		return fmt.Errorf("%w: another process makes the same dataset: wait until it is done, and %s %s", err, again, d.LocalFolder())
+	}
+	return err
 }
 
 // WriteFile writes one file of Data, in place of a leftover that is of no use.

@@ -2,9 +2,13 @@ package draft
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/binfmt"
@@ -48,5 +52,26 @@ func TestReplaceKeepsForeign(t *testing.T) {
 	}
 	if _, same, err := d.Existing(ctx, m, false); !same || err != nil {
 		t.Errorf("%t, %v", same, err)
+	}
+}
+
+// TestAdvice: errors of the surroundings say what to do, and stay what they are.
+func TestAdvice(t *testing.T) {
+	d := Draft{Dir: "/set", Work: ".work"}
+	for _, c := range []struct {
+		is    error
+		words string
+	}{
+		{syscall.ENOSPC, "make room and run the same command again"},
+		{context.Canceled, "pack: interrupted: run the same command again"},
+		{fs.ErrExist, "another process makes the same dataset"},
+	} {
+		err := d.Advise("pack", fmt.Errorf("write: %w", c.is))
+		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), "/set/.work") {
+			t.Errorf("%v: %v", c.is, err)
+		}
+	}
+	if err := d.Advise("pack", fs.ErrNotExist); err != fs.ErrNotExist {
+		t.Error(err)
 	}
 }

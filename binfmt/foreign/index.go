@@ -86,11 +86,8 @@ func (o Options) withDefaults() Options {
 func Index(ctx context.Context, containers []Container, src Source, dir string, o Options) (*binfmt.Manifest, error) {
 	x := &indexer{Options: o.withDefaults(), src: src, dir: dir, draft: draft.Draft{Store: src.Store, Dir: dir, Work: workDir}}
 	m, err := x.run(ctx, containers)
-	if errors.Is(err, context.Canceled) {
-		return nil, fmt.Errorf("index: interrupted: run the same command again, which goes on where it stopped; to give up, remove %s: %w", x.draft.LocalFolder(), err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("index: %w", err)
+		return nil, x.draft.Advise("index", fmt.Errorf("index: %w", err))
 	}
 	return m, nil
 }

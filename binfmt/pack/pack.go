@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -121,21 +120,9 @@ func Pack(ctx context.Context, src Source, dst store.Store, dir string, o Option
 	}
 	m, err := p.run(ctx, src)
 	if err != nil {
-		return nil, p.advise(err)
+		return nil, p.draft.Advise("pack", err)
 	}
 	return m, nil
-}
-
-// advise says what to do after errors that have nothing to do with what is packed.
-func (p *packer) advise(err error) error {
-	work := p.draft.LocalFolder()
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w: make room and run the same command again, which goes on where it stopped; to give up, remove %s", err, work)
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("pack: interrupted: run the same command again, which goes on where it stopped; to give up, remove %s: %w", work, err)
-	}
-	return err
 }
 
 // apart refuses to write into what is read.
