@@ -158,6 +158,8 @@ func regular(path string, d fs.DirEntry) error {
 	}
 	info, err := os.Stat(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && d.Type()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%q is a link to nothing: remove it: %w", path, ErrSource)
 	case err != nil:
 		return fmt.Errorf("%w: %w", err, ErrSource)
 	case info.IsDir():

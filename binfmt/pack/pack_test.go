@@ -218,7 +218,7 @@ func TestPackRefusesFolders(t *testing.T) {
 		"a newline in a name":  {func(r string) { put(t, r, "1\n.jpg", good) }, ErrSource, []string{`"1\n.jpg"`, "newline", "rename"}},
 		"a name not in UTF-8":  {func(r string) { put(t, r, "\xff.jpg", good) }, ErrSource, []string{`"\xff.jpg"`, "UTF-8"}},
 		"a link to a folder":   {func(r string) { put(t, r, "1.jpg", good); os.Symlink("/", filepath.Join(r, "l")) }, ErrSource, []string{"link to a folder"}},
-		"a link to nothing":    {func(r string) { put(t, r, "1.jpg", good); os.Symlink("none", filepath.Join(r, "l.jpg")) }, ErrSource, []string{"l.jpg"}},
+		"a link to nothing":    {func(r string) { put(t, r, "1.jpg", good); os.Symlink("none", filepath.Join(r, "l.jpg")) }, ErrSource, []string{"l.jpg", "link to nothing"}},
 		"a pipe":               {func(r string) { put(t, r, "1.jpg", good); syscall.Mkfifo(filepath.Join(r, "p"), 0o600) }, ErrSource, []string{"neither a file nor a folder"}},
 		"a file instead":       {func(r string) { os.Remove(r); put(t, filepath.Dir(r), filepath.Base(r), good) }, ErrSource, []string{"not a folder"}},
 		"a folder not there":   {func(r string) { os.Remove(r) }, fs.ErrNotExist, nil},
