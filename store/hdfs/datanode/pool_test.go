@@ -130,18 +130,19 @@ func TestCancel(t *testing.T) {
 	data := content(200_000)
 	for name, o := range ways {
 		t.Run(name, func(t *testing.T) {
-			stall := 1
-			n := start(t, fakedn.Options{Script: func(fakedn.Request) fakedn.Fault { return fakedn.Fault{Stall: stall} }})
+			var stall atomic.Int64 // the node may look when the read has long failed
+			n := start(t, fakedn.Options{Script: func(fakedn.Request) fakedn.Fault { return fakedn.Fault{Stall: int(stall.Load())} }})
 			b := Block{ExtendedBlock: n.Put(7, data)}
 			p := newPool(t, o)
-			for _, stall = range []int{1, 40, 100, 70_000} {
+			for _, bytes := range []int64{1, 40, 100, 70_000} {
+				stall.Store(bytes)
 				ctx, cancel := context.WithCancel(within(t))
 				stop := time.AfterFunc(20*time.Millisecond, cancel)
 				_, err := p.Read(ctx, at(n), b, []Part{{0, make([]byte, len(data))}})
 				stop.Stop()
 				cancel()
 				if !errors.Is(err, context.Canceled) || errors.Is(err, ErrBroken) {
-					t.Errorf("stalled at %d: %v", stall, err)
+					t.Errorf("stalled at %d: %v", bytes, err)
 				}
 			}
 			if s := p.Stats(); s.Connections != 0 {
@@ -179,14 +180,15 @@ func TestStall(t *testing.T) {
 	data := content(200_000)
 	for name, o := range ways {
 		t.Run(name, func(t *testing.T) {
-			stall := 1
-			n := start(t, fakedn.Options{Script: func(fakedn.Request) fakedn.Fault { return fakedn.Fault{Stall: stall} }})
+			var stall atomic.Int64 // the node may look when the read has long failed
+			n := start(t, fakedn.Options{Script: func(fakedn.Request) fakedn.Fault { return fakedn.Fault{Stall: int(stall.Load())} }})
 			b := Block{ExtendedBlock: n.Put(7, data)}
 			o.Stall = 30 * time.Millisecond
 			p := newPool(t, o)
-			for _, stall = range []int{1, 40, 70_000} {
+			for _, bytes := range []int64{1, 40, 70_000} {
+				stall.Store(bytes)
 				if _, err := p.Read(within(t), at(n), b, []Part{{0, make([]byte, len(data))}}); !errors.Is(err, ErrBroken) {
-					t.Errorf("stalled at %d: %v", stall, err)
+					t.Errorf("stalled at %d: %v", bytes, err)
 				}
 			}
 		})
