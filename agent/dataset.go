@@ -55,6 +55,11 @@ func (l lake) open(ctx context.Context, k datasetKey) (*dataset, error) {
 	}
 	d := &dataset{datasetKey: k, lake: l}
 	d.Dataset = binfmt.NewDataset(m, d.localIndex)
+	sums := path.Join(k.dir, binfmt.SumsName)
+	err = d.UseSums(ctx, sums, func(ctx context.Context) (binfmt.SumsFile, error) { return store.OpenPieces(ctx, l.store, sums) })
+	if err != nil {
+		return nil, fmt.Errorf("agent.open: %w", err)
+	}
 	d.places = store.NewLocations(l.now, d.locate)
 	d.bins = store.NewOpenFiles(maxOpenBins, d.openBin)
 	return d, nil

@@ -21,6 +21,7 @@ type Dataset struct {
 	ends  []uint64
 	index func(ctx context.Context, bin int) (string, error)
 	max   int
+	sums  *SumsReader // nil if there are none
 
 	mu     sync.Mutex
 	slots  map[int]*slot
@@ -95,13 +96,18 @@ func (d *Dataset) Tokens(ctx context.Context, bin int) (x *TokenIndex, release f
 	return x, sync.OnceValue(func() error { return d.release(s) }), nil
 }
 
-// Close unmaps every index, those in use as soon as they are not. Later calls of the other methods
+// Close unmaps every index, those in use as soon as they are not, and closes the sums. Later calls of the other methods
 // fail with fs.ErrClosed.
 func (d *Dataset) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	first := !d.closed
 	d.closed = true
-	return d.evict(0)
+	err := d.evict(0)
+	if first && d.sums != nil {
+		err = errors.Join(err, d.sums.Close())
+	}
+	return err
 }
 
 func (d *Dataset) with(ctx context.Context, sample uint64, f func(x BinIndex, row int64) error) error {
@@ -173,7 +179,7 @@ func (d *Dataset) open(ctx context.Context, s *slot) {
 	defer close(s.ready)
 	path, err := d.index(ctx, s.bin)
 	if err == nil {
-		s.x, err = OpenBin(path, d.m, s.bin)
+		s.x, err = d.openBin(ctx, path, s.bin)
 	} else {
 		err = fmt.Errorf("binfmt.Dataset: index of bin %d (%s): %w", s.bin, d.m.Bins[s.bin].Name, err)
 	}
@@ -183,6 +189,14 @@ func (d *Dataset) open(ctx context.Context, s *slot) {
 		d.forget(s) // a failure is not remembered: the next call tries again
 		d.mu.Unlock()
 	}
+}
+
+func (d *Dataset) openBin(ctx context.Context, path string, bin int) (BinIndex, error) {
+	x, err := OpenBin(path, d.m, bin)
+	if err != nil {
+		return nil, err
+	}
+	return d.withSums(ctx, x, bin)
 }
 
 func (d *Dataset) forget(s *slot) {

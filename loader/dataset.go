@@ -43,6 +43,11 @@ func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*da
 		return nil, err
 	}
 	d.index = binfmt.NewDataset(d.manifest, d.localIndex)
+	sums := d.name(binfmt.SumsName)
+	err = d.index.UseSums(ctx, sums, func(ctx context.Context) (binfmt.SumsFile, error) { return store.OpenPieces(ctx, st, sums) })
+	if err != nil {
+		return nil, fmt.Errorf("open the dataset %s: %w", dir, err)
+	}
 	most := maxOpenRemoteBins
 	if _, local := st.(store.Localizer); local {
 		most = maxOpenBins

@@ -15,6 +15,7 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
 	webdataset "github.com/stepahead-io/stepahead/binfmt/foreign/tar"
+	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -110,5 +111,38 @@ func TestForeignChanged(t *testing.T) {
 		if !refused || !strings.Contains(err.Error(), string(was.Identity)) || !strings.Contains(err.Error(), string(now.Identity)) {
 			t.Errorf("%s: %v, want both %s and %s", c.file, err, was.Identity, now.Identity)
 		}
+	}
+}
+
+// TestForeignSums: sums that were added to a dataset of containers are compared with what is read: bytes that do not have theirs are a bad
+// sample, as in a packed dataset.
+func TestForeignSums(t *testing.T) {
+	k := newKit(t, 20, 10, nil)
+	k.inTars(t)
+	d, err := openDataset(t.Context(), k.store, "/tars", t.TempDir())
+	must(t, err)
+	sums := binfmt.NewSums(d.manifest)
+	file := make([]byte, sums.Size())
+	copy(file, sums.Header())
+	for bin := range d.manifest.Bins {
+		off, n := sums.Range(bin)
+		piece := file[off : off+n]
+		for row := range d.manifest.Bins[bin].Samples {
+			crc := binfmt.CRC32C(0, k.parts[10*bin+int(row)])
+			if bin == 1 && row == 3 {
+				crc ^= 1
+			}
+			sums.Put(piece, row, "image", crc)
+		}
+		sums.Seal(piece)
+	}
+	must(t, d.close())
+	must(t, os.WriteFile(filepath.Join(k.root, "tars", binfmt.SumsName), file, 0o644))
+	o := k.options(t)
+	o.Dir, o.Fields, o.GlobalBatch, o.OnBad = "/tars", []string{"image"}, 20, sampler.OnBadRaise
+	_, err = mustOpen(t, o).Next(t.Context())
+	var bad *BadSampleError
+	if !errors.As(err, &bad) || bad.Sample != 13 || bad.Kind != KindChecksum {
+		t.Errorf("%v, want sample 13 to have another sum", err)
 	}
 }

@@ -57,6 +57,20 @@ type File interface {
 	Close() error
 }
 
+// Pieces is a File for those who read one piece at a time.
+type Pieces struct{ File }
+
+// OpenPieces opens a file of a store.
+func OpenPieces(ctx context.Context, st Store, name string) (Pieces, error) {
+	f, err := st.Open(ctx, name)
+	return Pieces{f}, err
+}
+
+// ReadAt fills b from an offset, or fails as ReadRanges does.
+func (p Pieces) ReadAt(ctx context.Context, b []byte, off int64) error {
+	return p.ReadRanges(ctx, []Range{{Off: off, Buf: b}})
+}
+
 // Identity names one version of a file's content. It is opaque; equal means the same version. It is
 // empty for folders.
 type Identity string

@@ -22,7 +22,15 @@ type Summary struct {
 	Fields   []binfmt.Field          `json:"fields"`
 	Classes  []ClassCount            `json:"classes"`
 	Media    map[string]MediaSummary `json:"media"` // by field
+	Sums     SumsSummary             `json:"sums"`
 	Bins     []binfmt.Bin            `json:"bins"`
+}
+
+// SumsSummary says how many parts have a checksum, and where.
+type SumsSummary struct {
+	Index  int64 `json:"index"`  // in the index
+	Beside int64 `json:"beside"` // added later, in dataset.sums
+	None   int64 `json:"none"`
 }
 
 // ClassCount says how many samples have a label.
@@ -65,7 +73,11 @@ func Inspect(ctx context.Context, st store.Store, dir, cacheDir string) (*Summar
 		return nil, err
 	}
 	id := m.Identity()
-	s := &tally{m: m, media: make(map[string]*mediaCount), classes: make([]int64, len(m.Classes))}
+	beside, err := hasSums(ctx, st, dir, m)
+	if err != nil {
+		return nil, fmt.Errorf("pack.Inspect: %w", err)
+	}
+	s := &tally{m: m, beside: beside, media: make(map[string]*mediaCount), classes: make([]int64, len(m.Classes))}
 	for i, b := range m.Bins {
 		digest, err := b.IndexDigest()
 		if err != nil {
@@ -84,6 +96,23 @@ func Inspect(ctx context.Context, st store.Store, dir, cacheDir string) (*Summar
 	return out, nil
 }
 
+// hasSums says whether sums were added to a dataset. Those of another version of it do not count.
+func hasSums(ctx context.Context, st store.Store, dir string, m *binfmt.Manifest) (bool, error) {
+	name := path.Join(dir, binfmt.SumsName)
+	f, err := store.OpenPieces(ctx, st, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = binfmt.OpenSums(ctx, m, name, f)
+	if errors.Is(err, binfmt.ErrMismatch) {
+		return false, f.Close()
+	}
+	return err == nil, errors.Join(err, f.Close())
+}
+
 type mediaCount struct {
 	types                map[string]int64
 	bytes, width, height histogram
@@ -92,6 +121,8 @@ type mediaCount struct {
 // tally counts.
 type tally struct {
 	m       *binfmt.Manifest
+	beside  bool // sums were added
+	sums    SumsSummary
 	media   map[string]*mediaCount
 	classes []int64
 }
@@ -141,6 +172,14 @@ func (s *tally) part(field string, p binfmt.Part) {
 		c = &mediaCount{types: make(map[string]int64)}
 		s.media[field] = c
 	}
+	switch {
+	case p.HasCRC:
+		s.sums.Index++
+	case s.beside && s.m.Bins[p.Bin].Foreign != nil:
+		s.sums.Beside++
+	default:
+		s.sums.None++
+	}
 	c.types[p.Type]++
 	c.bytes.add(uint64(p.Len))
 	if p.Width > 0 && p.Height > 0 {
@@ -150,7 +189,7 @@ func (s *tally) part(field string, p binfmt.Part) {
 }
 
 func (s *tally) summary() *Summary {
-	out := &Summary{Format: s.m.Format, Samples: s.m.Samples(), Fields: s.m.Fields, Bins: s.m.Bins,
+	out := &Summary{Format: s.m.Format, Samples: s.m.Samples(), Fields: s.m.Fields, Sums: s.sums, Bins: s.m.Bins,
 		Classes: []ClassCount{}, Media: make(map[string]MediaSummary)}
 	for _, b := range s.m.Bins {
 		out.Bytes += b.Bytes

@@ -35,6 +35,7 @@ const (
 	FoundShort    = "short"    // a part ends behind the end of its file
 	FoundRead     = "read"     // the store cannot read a part
 	FoundCRC      = "crc"      // a part's bytes are not those that were packed
+	FoundSums     = "sums"     // the sums that were added to the dataset are damaged, or another one's
 )
 
 // Finding is one thing wrong with a dataset.
@@ -75,6 +76,9 @@ func (f Finding) String() string {
 type VerifyOptions struct {
 	// Workers is how many reads run at the same time. Default: the number of processors, at least 4.
 	Workers int
+	// Checksum adds sums to a dataset that has parts without, if nothing is wrong with it: they are stored beside its manifest, and
+	// whoever reads the dataset from then on compares with them.
+	Checksum bool
 	// Progress is called now and then, by one goroutine at a time. Default: nobody is told.
 	Progress func(Progress)
 }
@@ -86,6 +90,7 @@ type Checked struct {
 	Parts    int64 `json:"parts"`
 	Bytes    int64 `json:"bytes"`    // of parts
 	NoSums   int64 `json:"no_sums"`  // parts without a checksum, of which only the length is known to be right
+	Summed   int64 `json:"summed"`   // parts that had none and have one now
 	Findings int64 `json:"findings"` // how often report was called
 }
 
@@ -93,7 +98,7 @@ type Checked struct {
 // order of bins and samples, from one goroutine at a time. The error says that it could not look
 // (there is no dataset, ctx ended), never that it found something.
 func Verify(ctx context.Context, st store.Store, dir string, o VerifyOptions, report func(Finding)) (Checked, error) {
-	v := &verifier{st: st, dir: dir, report: report, workers: o.Workers, tell: o.Progress}
+	v := &verifier{st: st, dir: dir, report: report, workers: o.Workers, tell: o.Progress, add: o.Checksum}
 	if v.workers <= 0 {
 		v.workers = max(4, runtime.GOMAXPROCS(0))
 	}
@@ -107,6 +112,9 @@ type verifier struct {
 	m       *binfmt.Manifest
 	workers int
 	tell    func(Progress)
+	old     *binfmt.SumsReader // the sums that the dataset has; nil if it has none
+	add     bool
+	sums    *newSums // nil unless add
 
 	mu       sync.Mutex
 	report   func(Finding)
@@ -138,21 +146,40 @@ func (v *verifier) run(ctx context.Context) error {
 		return fmt.Errorf("pack.Verify: %w", err)
 	}
 	defer os.RemoveAll(tmp)
+	if err := v.bins(ctx, tmp); err != nil {
+		return fmt.Errorf("pack.Verify: %w", err)
+	}
+	return nil
+}
+
+// bins checks all bins. tmp is a folder for copies.
+func (v *verifier) bins(ctx context.Context, tmp string) error {
+	if err := v.openSums(ctx); err != nil {
+		return err
+	}
+	if v.old != nil {
+		defer v.old.Close()
+	}
+	done, err := v.collectIn(tmp)
+	if err != nil {
+		return err
+	}
+	defer done()
 	together := min(v.workers, len(v.m.Bins))
-	g, ctx := errgroup.WithContext(ctx)
+	g, group := errgroup.WithContext(ctx)
 	g.SetLimit(together)
 	first := int64(0)
 	ends := make([]ends, len(v.m.Bins))
 	for i, b := range v.m.Bins {
 		c := &binCheck{v: v, bin: b, place: i, first: first, tmp: tmp, readers: max(1, v.workers/together), ends: &ends[i]}
 		first += b.Samples
-		g.Go(func() error { return c.run(ctx) })
+		g.Go(func() error { return c.run(group) })
 	}
 	if err := g.Wait(); err != nil {
-		return fmt.Errorf("pack.Verify: %w", err)
+		return err
 	}
 	v.checkEnds(ends)
-	return nil
+	return v.publish(ctx)
 }
 
 // ends are the first and last key of a bin.
@@ -213,6 +240,7 @@ type binCheck struct {
 	tmp     string
 	readers int
 	ends    *ends
+	newSums []byte // that are added; nil if none are
 
 	mu    sync.Mutex
 	found []Finding
@@ -230,7 +258,8 @@ func (c *binCheck) file(kind, name, want, got string) {
 }
 
 func (c *binCheck) run(ctx context.Context) error {
-	if err := c.check(ctx); err != nil {
+	c.collect()
+	if err := errors.Join(c.check(ctx), c.keep()); err != nil {
 		return err
 	}
 	slices.SortStableFunc(c.found, func(a, b Finding) int {
@@ -267,11 +296,15 @@ func (c *binCheck) check(ctx context.Context) error {
 			c.file(FoundIndex, path.Join(c.v.dir, c.bin.IndexName()), "", err.Error())
 		}
 	}
-	parts := c.rows(x)
-	if f == nil {
-		return nil
+	if x, err = c.withSums(ctx, x); err != nil {
+		return err
 	}
-	return c.parts(ctx, x, f, parts)
+	return c.rows(x, func(parts []rowPart) error {
+		if f == nil {
+			return ctx.Err()
+		}
+		return c.parts(ctx, x, f, parts)
+	})
 }
 
 func (c *binCheck) checkHead(ctx context.Context, name string, f store.File) error {

@@ -20,12 +20,17 @@ func (c *binCheck) checkFolder(ctx context.Context) error {
 		return err
 	}
 	defer x.Close()
-	g, group := errgroup.WithContext(ctx)
-	g.SetLimit(c.readers)
-	for some := range slices.Chunk(c.rows(x), storeTogether) {
-		g.Go(func() error { return c.checkFiles(group, x, some) })
+	if x, err = c.withSums(ctx, x); err != nil {
+		return err
 	}
-	return g.Wait()
+	return c.rows(x, func(parts []rowPart) error {
+		g, group := errgroup.WithContext(ctx)
+		g.SetLimit(c.readers)
+		for some := range slices.Chunk(parts, storeTogether) {
+			g.Go(func() error { return c.checkFiles(group, x, some) })
+		}
+		return g.Wait()
+	})
 }
 
 func (c *binCheck) checkFiles(ctx context.Context, x binfmt.BinIndex, parts []rowPart) error {

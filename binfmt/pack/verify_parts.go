@@ -14,6 +14,9 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
+// stretch is how many rows are looked at before their parts are read: it bounds the memory that a bin takes, whatever it holds.
+const stretch = 1 << 16
+
 // Reads are large and in the order of the file. readSize bounds the memory of one; a hole of up to
 // readGap is read over rather than asked around.
 const (
@@ -28,46 +31,76 @@ type rowPart struct {
 	binfmt.Extent
 }
 
-// rows reads the whole index: keys ascend, labels count classes, and the parts give the uuid.
-func (c *binCheck) rows(x binfmt.BinIndex) []rowPart {
-	parts := make([]rowPart, 0, x.Rows())
-	uuid := binfmt.NewUUIDHash()
-	summed, whole := true, true
-	last := ""
+// rows reads the whole index: keys ascend, labels count classes, and the parts give the uuid. It gives the parts of some rows at a
+// time to read; what it gives is good until the next time.
+func (c *binCheck) rows(x binfmt.BinIndex, read func(parts []rowPart) error) error {
+	w := walk{binCheck: c, x: x, summed: true, whole: true}
+	if c.bin.Foreign == nil {
+		w.uuid = binfmt.NewUUIDHash()
+	}
 	for row := range x.Rows() {
-		key, err := x.Key(row)
-		if err != nil {
-			c.row(row, "", "", err)
-			whole = false
-			continue
-		}
-		c.order(row, key, last)
-		last = key
-		for _, f := range c.v.m.Fields {
-			if !f.Kind.InBin() {
-				c.scalar(x, row, key, f)
-				continue
+		w.row(row)
+		if (row+1)%stretch == 0 || row+1 == x.Rows() {
+			if err := read(w.parts); err != nil {
+				return err
 			}
-			p, err := x.Part(row, f.Name)
-			if err != nil {
-				c.row(row, key, f.Name, err)
-				whole = false
-				continue
-			}
-			summed = summed && p.HasCRC
-			uuid.Add(key, f.Name, p.Len, p.CRC)
-			parts = append(parts, rowPart{row, f.Name, p.Extent})
+			w.parts = w.parts[:0]
 		}
 	}
-	c.ends.last = last
-	if got := uuid.UUID(); summed && whole && c.bin.Foreign == nil && hex.EncodeToString(got[:]) != c.bin.UUID {
-		c.file(FoundUUID, path.Join(c.v.dir, c.bin.IndexName()), c.bin.UUID, hex.EncodeToString(got[:]))
-	}
+	c.ends.last = w.last
+	w.checkUUID()
 	c.v.count(Checked{Samples: x.Rows()}, 0)
-	return parts
+	return nil
 }
 
-func (c *binCheck) row(row int64, key, field string, err error) {
+// walk goes through the rows of an index.
+type walk struct {
+	*binCheck
+	x             binfmt.BinIndex
+	uuid          *binfmt.UUIDHash // nil for a foreign bin, whose uuid says nothing of its parts
+	summed, whole bool             // so far
+	last          string           // key
+	parts         []rowPart
+}
+
+func (w *walk) row(row int64) {
+	key, err := w.x.Key(row)
+	if err != nil {
+		w.badRow(row, "", "", err)
+		w.whole = false
+		return
+	}
+	w.order(row, key, w.last)
+	w.last = key
+	for _, f := range w.v.m.Fields {
+		if !f.Kind.InBin() {
+			w.scalar(w.x, row, key, f)
+			continue
+		}
+		p, err := w.x.Part(row, f.Name)
+		if err != nil {
+			w.badRow(row, key, f.Name, err)
+			w.whole = false
+			continue
+		}
+		w.summed = w.summed && p.HasCRC
+		if w.uuid != nil {
+			w.uuid.Add(key, f.Name, p.Len, p.CRC)
+		}
+		w.parts = append(w.parts, rowPart{row, f.Name, p.Extent})
+	}
+}
+
+func (w *walk) checkUUID() {
+	if w.uuid == nil || !w.summed || !w.whole {
+		return
+	}
+	if got := w.uuid.UUID(); hex.EncodeToString(got[:]) != w.bin.UUID {
+		w.file(FoundUUID, path.Join(w.v.dir, w.bin.IndexName()), w.bin.UUID, hex.EncodeToString(got[:]))
+	}
+}
+
+func (c *binCheck) badRow(row int64, key, field string, err error) {
 	c.add(Finding{Kind: FoundIndex, File: path.Join(c.v.dir, c.bin.IndexName()), Sample: c.first + row, Key: key, Field: field, Offset: -1, Got: err.Error()})
 }
 
@@ -85,7 +118,7 @@ func (c *binCheck) order(row int64, key, last string) {
 func (c *binCheck) scalar(x binfmt.BinIndex, row int64, key string, f binfmt.Field) {
 	v, err := x.Scalar(row, f.Name)
 	if err != nil {
-		c.row(row, key, f.Name, err)
+		c.badRow(row, key, f.Name, err)
 		return
 	}
 	if n := int64(len(c.v.m.Classes)); f.Name == binfmt.LabelField && n > 0 && (v.Int < 0 || v.Int >= n) {
@@ -201,6 +234,9 @@ func (c *binCheck) unreadable(x binfmt.BinIndex, p rowPart, err error) {
 func (c *binCheck) sum(x binfmt.BinIndex, p rowPart, crc uint32, done *Checked) {
 	done.Parts++
 	done.Bytes += p.Len
+	if c.newSums != nil {
+		c.v.sums.Put(c.newSums, p.row, p.field, crc)
+	}
 	switch {
 	case !p.HasCRC:
 		done.NoSums++

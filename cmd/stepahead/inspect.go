@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -88,6 +89,7 @@ func printSummary(out io.Writer, url string, s *pack.Summary) error {
 	for _, f := range s.Fields {
 		fmt.Fprintf(w, "field\t%s\t%s\n", f.Name, f.Kind)
 	}
+	fmt.Fprintf(w, "sums\t%s\n", sumsOf(s.Sums))
 	for _, field := range slices.Sorted(maps.Keys(s.Media)) {
 		printMedia(w, field, s.Media[field])
 	}
@@ -97,14 +99,48 @@ func printSummary(out io.Writer, url string, s *pack.Summary) error {
 	}
 	fmt.Fprint(w, "\nbin\tuuid\tsamples\tbytes\n")
 	rows(w, len(s.Bins), func(i int) {
-		b := s.Bins[i]
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d", b.Name, b.UUID, b.Samples, b.Bytes)
-		if b.Foreign != nil {
-			fmt.Fprintf(w, "\t%s %s", b.Foreign.Container, b.Foreign.Path)
-		}
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\n", s.Bins[i].Name, s.Bins[i].UUID, s.Bins[i].Samples, s.Bins[i].Bytes)
 	})
+	printForeign(w, s.Bins)
 	return w.Flush()
+}
+
+// sumsOf says which parts have checksums, and where.
+func sumsOf(s pack.SumsSummary) string {
+	var said []string
+	for _, c := range []struct {
+		n     int64
+		where string
+	}{{s.Index, "in the index"}, {s.Beside, "in " + binfmt.SumsName}, {s.None, "none: `stepahead verify --checksum` adds them"}} {
+		if c.n > 0 {
+			said = append(said, fmt.Sprintf("%d parts %s", c.n, c.where))
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
+// printForeign says where the bins are that other programs wrote, and which version of each was indexed.
+func printForeign(w io.Writer, bins []binfmt.Bin) {
+	var foreign []binfmt.Bin
+	for _, b := range bins {
+		if b.Foreign != nil {
+			foreign = append(foreign, b)
+		}
+	}
+	if len(foreign) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\nbin\tcontainer\tpath\tidentity\n")
+	rows(w, len(foreign), func(i int) {
+		b, identity := foreign[i], foreign[i].Foreign.Identity
+		if b.IsFolder() {
+			identity = "of each file, in the index"
+		}
+		if b.Foreign.Policy != "" {
+			identity += " (" + b.Foreign.Policy + ")"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", b.Name, b.Foreign.Container, b.Foreign.Path, identity)
+	})
 }
 
 // rows prints the first rows and says how many more there are.

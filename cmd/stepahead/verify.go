@@ -9,32 +9,38 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 )
 
 func newVerifyCommand() *cobra.Command {
 	var asJSON bool
-	var workers int
+	var o pack.VerifyOptions
 	c := &cobra.Command{
 		Use:   "verify DATASET",
 		Short: "Read all of a dataset and name everything that is wrong with it",
 		Long: `Read all of a dataset: manifest, digests of the indexes, headers, uuids, and the CRC32C of every part. Pixels
 are not decoded: a picture that was packed broken has the right sum. Everything that is wrong is one line: file, kind,
-sample, field, offset, what was expected and what was found. The exit code is 1 if there is any.`,
-		Example: `  stepahead verify datasets/photos --json | jq 'select(.kind == "crc") | .key'`,
-		Args:    cobra.ExactArgs(1),
+sample, field, offset, what was expected and what was found. The exit code is 1 if there is any.
+
+Containers that were indexed where they lie have no sums, most often. --checksum stores those of what is read now in DATASET/dataset.sums,
+if nothing is wrong: from then on the loader, agents and verify compare with them. The dataset's identity stays the same.`,
+		Example: `  stepahead verify datasets/tars --checksum
+  stepahead verify datasets/photos --json | jq 'select(.kind == "crc") | .key'`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runVerify(cmd.Context(), args[0], workers, asJSON, cmd.OutOrStdout(), newMeter(cmd.ErrOrStderr()))
+			return runVerify(cmd.Context(), args[0], o, asJSON, cmd.OutOrStdout(), newMeter(cmd.ErrOrStderr()))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line: the findings, then what was checked")
-	c.Flags().IntVar(&workers, "workers", 0, "reads at the same time (default: the number of processors, at least 4)")
+	c.Flags().BoolVar(&o.Checksum, "checksum", false, "add sums to a dataset that has parts without")
+	c.Flags().IntVar(&o.Workers, "workers", 0, "reads at the same time (default: the number of processors, at least 4)")
 	return c
 }
 
-func runVerify(ctx context.Context, url string, workers int, asJSON bool, out io.Writer, progress *meter) error {
-	if err := checkWorkers(workers); err != nil {
+func runVerify(ctx context.Context, url string, o pack.VerifyOptions, asJSON bool, out io.Writer, progress *meter) error {
+	if err := checkWorkers(o.Workers); err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
 	p, err := openPlace(ctx, url)
@@ -57,7 +63,8 @@ func runVerify(ctx context.Context, url string, workers int, asJSON bool, out io
 		}
 	}
 	start := time.Now()
-	checked, err := pack.Verify(ctx, p.Store, p.Name, pack.VerifyOptions{Workers: workers, Progress: progress.show}, show)
+	o.Progress = progress.show
+	checked, err := pack.Verify(ctx, p.Store, p.Name, o, show)
 	progress.done()
 	if err == nil {
 		err = failed
@@ -95,6 +102,9 @@ func printChecked(out io.Writer, c pack.Checked, took time.Duration, asJSON bool
 		c.Bins, c.Samples, c.Parts, formatBytes(c.Bytes), took.Seconds(), rate, c.Findings)
 	if err == nil && c.NoSums > 0 {
 		_, err = fmt.Fprintf(out, "%d parts have no sums: only their length was checked\n", c.NoSums)
+	}
+	if err == nil && c.Summed > 0 {
+		_, err = fmt.Fprintf(out, "%d parts had no sums and have them now, in %s\n", c.Summed, binfmt.SumsName)
 	}
 	return err
 }
