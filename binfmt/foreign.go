@@ -16,8 +16,8 @@ const (
 	Folder   = "folder" // one small file a part
 )
 
-// StrictPolicy is the policy of bins whose Foreign.Policy is empty.
-const StrictPolicy = "strict"
+// AsPeer is the policy of bins whose odd input was taken as the container's usual reader takes it.
+const AsPeer = "as-peer"
 
 // Foreign says what a bin is that another program wrote, and which version of it was indexed.
 type Foreign struct {
@@ -27,7 +27,7 @@ type Foreign struct {
 	// Identity is the store's identity of the data file when it was indexed. A file that has another one is
 	// another file. For a folder it is empty: every part has the identity of its file.
 	Identity string `json:"identity"`
-	// Policy for odd input that the indexer followed: empty for strict, else "as-peer".
+	// Policy for odd input that the indexer followed: empty for strict, else AsPeer.
 	Policy string `json:"policy,omitempty"`
 }
 
@@ -52,8 +52,8 @@ func (f *Foreign) check(bad func(string, ...any), bin int) {
 	if (f.Identity == "") != (f.Container == Folder) || len(f.Identity) > maxIdentity || printable(f.Identity) != nil {
 		bad("bins[%d].foreign.identity: %q: want 1 to %d printable characters, none for a %s", bin, f.Identity, maxIdentity, Folder)
 	}
-	if f.Policy != "" && f.Policy != "as-peer" {
-		bad("bins[%d].foreign.policy: %q: want as-peer, or no such key", bin, f.Policy)
+	if f.Policy != "" && f.Policy != AsPeer {
+		bad("bins[%d].foreign.policy: %q: want %s, or no such key", bin, f.Policy, AsPeer)
 	}
 }
 
@@ -75,7 +75,7 @@ func CheckFile(name string) error {
 	if err := checkForeignPath(name); err != nil {
 		return err
 	}
-	if name == ".." || strings.HasPrefix(name, "../") {
+	if strings.HasPrefix(name, "../") {
 		return fmt.Errorf("%q leaves the bin's folder", name)
 	}
 	return nil

@@ -36,7 +36,7 @@ func TestForeignSameTensors(t *testing.T) {
 	}
 	writeMDS(t, filepath.Join(c.root, "mds"), pictures)
 	writeTFRecords(t, filepath.Join(c.root, "x.tfrecord"), pictures)
-	containers := []foreign.Container{mds.New(foreign.Strict), tfrecord.New(foreign.Strict), folder.New(folder.Options{})}
+	containers := []foreign.Container{mds.New(), tfrecord.New(), folder.New(folder.Options{})}
 	want := contents(t, mustOpen(t, c.foreignOptions(t, "/photos")), 3)
 	for name, o := range map[string]foreign.Options{
 		"/files":      {},

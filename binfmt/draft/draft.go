@@ -95,9 +95,9 @@ func (d Draft) Find(ctx context.Context, name string) (string, error) {
 	return "", nil
 }
 
-// Existing looks at what is at the destination: nil, or the manifest that will be replaced. same says that it is m
+// existing looks at what is at the destination: nil, or the manifest that will be replaced. same says that it is m
 // itself. Another one is ErrExists, unless force is set.
-func (d Draft) Existing(ctx context.Context, m *binfmt.Manifest, force bool) (old *binfmt.Manifest, same bool, err error) {
+func (d Draft) existing(ctx context.Context, m *binfmt.Manifest, force bool) (old *binfmt.Manifest, same bool, err error) {
 	name := path.Join(d.Dir, binfmt.ManifestName)
 	data, err := store.ReadFile(ctx, d.Store, name, binfmt.MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,9 +118,25 @@ func (d Draft) Existing(ctx context.Context, m *binfmt.Manifest, force bool) (ol
 	return old, false, nil
 }
 
-// Publish moves the finished files to their names and then the manifest, which makes the dataset exist; with same,
-// that of Existing, it exists already.
-func (d Draft) Publish(ctx context.Context, m, old *binfmt.Manifest, same bool) error {
+// Finish makes a dataset of which all is known: write makes those of its files that are not there yet. It tells whether the same dataset
+// was there before. Another one is ErrExists, unless force is set.
+func (d Draft) Finish(ctx context.Context, m *binfmt.Manifest, force bool, write func() error) (already bool, err error) {
+	old, same, err := d.existing(ctx, m, force)
+	if err == nil {
+		err = d.sweep(ctx, m)
+	}
+	if err == nil {
+		err = write()
+	}
+	if err == nil {
+		err = d.publish(ctx, m, old, same)
+	}
+	return same, err
+}
+
+// publish moves the finished files to their names and then the manifest, which makes the dataset exist; with same,
+// that of existing, it exists already.
+func (d Draft) publish(ctx context.Context, m, old *binfmt.Manifest, same bool) error {
 	for _, name := range filesOf(m) {
 		err := d.Store.Rename(ctx, path.Join(d.Data(), name), path.Join(d.Dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // not there: moved by an earlier run
@@ -156,7 +172,11 @@ func (d Draft) putManifest(ctx context.Context, m *binfmt.Manifest) error {
 func (d Draft) clean(ctx context.Context, m, old *binfmt.Manifest) error {
 	err := RemoveAll(ctx, d.Store, d.Folder())
 	if old != nil {
-		err = errors.Join(err, d.removeOthers(ctx, d.Dir, filesOf(old), filesOf(m)))
+		gone := filesOf(old)
+		if old.Identity() != m.Identity() {
+			gone = append(gone, binfmt.SumsName) // those of the old dataset
+		}
+		err = errors.Join(err, d.removeOthers(ctx, d.Dir, gone, filesOf(m)))
 	}
 	if err != nil {
 		return fmt.Errorf("the dataset is complete, but what is not needed any more is not all removed: %w", err)
@@ -182,8 +202,8 @@ func (d Draft) removeOthers(ctx context.Context, dir string, names, keep []strin
 	return errors.Join(errs...)
 }
 
-// Sweep removes finished files of an earlier run that was to make another dataset.
-func (d Draft) Sweep(ctx context.Context, m *binfmt.Manifest) error {
+// sweep removes finished files of an earlier run that was to make another dataset.
+func (d Draft) sweep(ctx context.Context, m *binfmt.Manifest) error {
 	infos, err := d.Store.List(ctx, d.Data())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -42,7 +42,7 @@ func TestReplaceKeepsForeign(t *testing.T) {
 	old := manifest(bin("old", binfmt.Tar, "../shards/a.tar"), bin("tok", binfmt.Megatron, "../tokens.bin"))
 	m := manifest(bin("new", binfmt.Tar, "../shards/a.tar"))
 	d := Draft{Store: st, Dir: name + "set", Work: ".work"}
-	if err := d.Publish(ctx, m, old, false); err != nil {
+	if err := d.publish(ctx, m, old, false); err != nil {
 		t.Fatal(err)
 	}
 	for f, want := range map[string]bool{"shards/a.tar": true, "tokens.bin": true, "tokens.idx": true, "set/old.arrow": false, "set/new.arrow": true, "set/dataset.json": true, "set/.work": false} {
@@ -50,7 +50,7 @@ func TestReplaceKeepsForeign(t *testing.T) {
 			t.Errorf("%s: %v, want it there: %t", f, err, want)
 		}
 	}
-	if _, same, err := d.Existing(ctx, m, false); !same || err != nil {
+	if _, same, err := d.existing(ctx, m, false); !same || err != nil {
 		t.Errorf("%t, %v", same, err)
 	}
 }

@@ -12,8 +12,15 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
-// maxNames bounds what braces and globs expand to.
-const maxNames = 1 << 20
+// Limits of braces and globs: of one pattern in bytes, as of a path, and of all that patterns expand to.
+const (
+	maxPattern   = 4096
+	maxNames     = 1 << 20
+	maxNameBytes = 128 << 20
+)
+
+// Expander expands the braces of patterns, all within one limit. The zero value is ready.
+type Expander struct{ names, bytes int }
 
 // Expand returns the names in a store that a pattern means: braces first, as shells and WebDataset expand them
 // ({000..099}, {a,b}, nested), in their order; then globs (*, ?, [a-z]) in every part of the path, sorted. A name
@@ -41,7 +48,9 @@ func Expand(ctx context.Context, st store.Store, pattern string) ([]string, erro
 		if len(found) == 0 {
 			return nil, fmt.Errorf("%s matches nothing: %w", w, fs.ErrNotExist)
 		}
-		names = append(names, found...)
+		if names = append(names, found...); len(names) > maxNames {
+			return nil, fmt.Errorf("%s: more than %d names", pattern, maxNames)
+		}
 	}
 	return names, nil
 }
@@ -101,12 +110,42 @@ func step(ctx context.Context, st store.Store, dir, part string, last, check boo
 
 // Braces expands {a,b} and {1..9}, nested and several of them, as braceexpand does, which WebDataset uses. Braces
 // with neither a comma nor two dots stay as they are.
-func Braces(pattern string) ([]string, error) {
+func Braces(pattern string) ([]string, error) { return new(Expander).Braces(pattern) }
+
+// Braces expands a pattern as the function does, and counts what it gives.
+func (e *Expander) Braces(pattern string) ([]string, error) {
+	if len(pattern) > maxPattern {
+		return nil, fmt.Errorf("a pattern of %d bytes, want at most %d", len(pattern), maxPattern)
+	}
 	words, rest, err := sequence(pattern, false)
 	if err == nil && rest != "" {
 		err = fmt.Errorf("the brace before %.20q was never opened", rest)
 	}
-	return words, err
+	if err != nil {
+		return nil, err
+	}
+	e.names += len(words)
+	e.bytes += sizeOfAll(words)
+	return words, within(e.names, e.bytes)
+}
+
+// within says whether so many names of so many bytes in all are allowed.
+func within(names, bytes int) error {
+	if names > maxNames {
+		return fmt.Errorf("more than %d names", maxNames)
+	}
+	if bytes > maxNameBytes {
+		return fmt.Errorf("names of more than %d bytes in all", maxNameBytes)
+	}
+	return nil
+}
+
+func sizeOfAll(words []string) int {
+	n := 0
+	for _, w := range words {
+		n += len(w)
+	}
+	return n
 }
 
 // sequence expands up to the end, or inside braces up to a comma or the closing brace, and returns what is left.
@@ -136,8 +175,8 @@ func sequence(s string, inside bool) (words []string, rest string, err error) {
 }
 
 func product(a, b []string) ([]string, error) {
-	if len(a) > maxNames/len(b) {
-		return nil, fmt.Errorf("more than %d names", maxNames)
+	if err := within(len(a)*len(b), len(a)*sizeOfAll(b)+len(b)*sizeOfAll(a)); err != nil {
+		return nil, err
 	}
 	out := make([]string, 0, len(a)*len(b))
 	for _, x := range a {
@@ -160,6 +199,9 @@ func braced(s string) (options []string, rest string, err error) {
 			return nil, "", fmt.Errorf("the brace before %.20q is never closed", start)
 		}
 		options = append(options, words...)
+		if err := within(len(options), 0); err != nil {
+			return nil, "", err
+		}
 		choices++
 		if s = left[1:]; left[0] == '}' {
 			break
@@ -205,17 +247,15 @@ func span(s string) (words []string, ok bool, err error) {
 	default:
 		return nil, false, nil
 	}
-	if uint64(max(from, to)-min(from, to))/uint64(step) >= maxNames {
-		return nil, false, fmt.Errorf("{%s}: more than %d names", s, maxNames)
+	last := uint64(max(from, to)-min(from, to)) / uint64(step) // the difference, also where it is none of an int64
+	if err := within(int(min(last, maxNames))+1, int(min(last, maxNames))*width); err != nil {
+		return nil, false, fmt.Errorf("{%s}: %w", s, err)
 	}
-	if from <= to {
-		for n := from; n <= to; n += step {
-			words = append(words, print(n))
-		}
-		return words, true, nil
+	if from > to {
+		step = -step
 	}
-	for n := from; n >= to; n -= step {
-		words = append(words, print(n))
+	for i := range int64(last) + 1 {
+		words = append(words, print(from+i*step))
 	}
 	return words, true, nil
 }

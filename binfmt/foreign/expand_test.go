@@ -32,6 +32,9 @@ func TestBraces(t *testing.T) {
 		"{1..}":              "{1..}",
 		`\{a,b\}`:            "{a,b}",
 		"s-{000..002}-{x,y}": "s-000-x s-000-y s-001-x s-001-y s-002-x s-002-y",
+		"{9223372036854775806..9223372036854775807}":    "9223372036854775806 9223372036854775807",
+		"{-9223372036854775807..-9223372036854775808}":  "-9223372036854775807 -9223372036854775808",
+		"{9223372036854775806..9223372036854775807..5}": "9223372036854775806",
 	} {
 		got, err := Braces(pattern)
 		if err != nil || strings.Join(got, " ") != want {
@@ -40,11 +43,32 @@ func TestBraces(t *testing.T) {
 	}
 	for pattern, want := range map[string]string{
 		"{a,b": "never closed", "a}": "never opened", "{0..9999999}": "more than", "{1..1000}{1..1000}{1..1000}": "more than",
+		"{-9223372036854775808..9223372036854775807}": "more than", strings.Repeat("{", 5_000_000): "a pattern of 5000000 bytes",
+		strings.Repeat("{", 4096): "never closed", "{" + strings.Repeat("0", 1000) + "..1000000}": "bytes in all",
+		strings.Repeat("x", 1000) + "{1..1000000}": "bytes in all", "{{1..1000000},{1..1000000}}": "more than",
 	} {
 		if _, err := Braces(pattern); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", pattern, err, want)
+			t.Errorf("%.100s: %v, want %q", pattern, err, want)
 		}
 	}
+	var all Expander
+	_, err1 := all.Braces("{1..1000000}")
+	if _, err := all.Braces("{1..1000000}"); err1 != nil || err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("two patterns: %v, then %v", err1, err)
+	}
+}
+
+// FuzzBraces: any pattern is expanded within the limits, or refused.
+func FuzzBraces(f *testing.F) {
+	for _, p := range []string{"a{1..3}b", "{a,b{c,}}", "{9223372036854775806..9223372036854775807}", "{-9223372036854775808..0..99999}", `\{{x..z..2}`, "{{{{"} {
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, pattern string) {
+		words, err := Braces(pattern)
+		if err == nil && (len(words) == 0 || len(words) > maxNames || sizeOfAll(words) > maxNameBytes) {
+			t.Fatalf("%d names of %d bytes", len(words), sizeOfAll(words))
+		}
+	})
 }
 
 func TestExpand(t *testing.T) {

@@ -191,6 +191,15 @@ func (e *incomplete) Error() string { return fmt.Sprintf("sample %q: %s", e.key,
 // project makes the row of the index out of a sample.
 func project(r Row, fields []chosen) (binfmt.Row, error) {
 	out := binfmt.Row{Key: r.Key}
+	places, err := pick(r, fields, &out.Scalars)
+	for _, i := range places {
+		out.Parts = append(out.Parts, r.Parts[i].Part)
+	}
+	return out, err
+}
+
+// pick says which of a sample's parts the fields in bins are, and appends the values of the others.
+func pick(r Row, fields []chosen, scalars *[]binfmt.Value) (places []int, err error) {
 	for _, c := range fields {
 		found := c.in(r)
 		if len(found) != 1 {
@@ -198,17 +207,17 @@ func project(r Row, fields []chosen) (binfmt.Row, error) {
 			if len(found) > 1 {
 				why = fmt.Sprintf("has the fields %s, of which one is to be the field %s", strings.Join(found, ", "), c.Name)
 			}
-			return out, &incomplete{r.Key, why}
+			return nil, &incomplete{r.Key, why}
 		}
 		if !c.Kind.InBin() {
-			out.Scalars = append(out.Scalars, r.Scalars[found[0]])
+			*scalars = append(*scalars, r.Scalars[found[0]])
 			continue
 		}
 		i := slices.IndexFunc(r.Parts, func(p Part) bool { return p.Field == found[0] })
 		if i < 0 {
-			return out, fmt.Errorf("sample %q: the field %s has a value and no bytes: %w", r.Key, found[0], ErrContainer)
+			return nil, fmt.Errorf("sample %q: the field %s has a value and no bytes: %w", r.Key, found[0], ErrContainer)
 		}
-		out.Parts = append(out.Parts, r.Parts[i].Part)
+		places = append(places, i)
 	}
-	return out, nil
+	return places, nil
 }

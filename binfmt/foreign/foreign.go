@@ -1,6 +1,6 @@
-// Package foreign makes datasets of containers that other programs wrote, where they lie: it reads their
-// structure, writes indexes and a manifest, and moves none of their bytes. Each child package knows one
-// kind of container.
+// Package foreign makes datasets of containers that other programs wrote: where they lie, reading their structure, writing indexes
+// and a manifest, and moving none of their bytes; or packed into bins, of what has no bytes at places of their own too. Each child
+// package knows one kind of container.
 package foreign
 
 import (
@@ -23,7 +23,7 @@ const (
 	// Strict makes all that the peer's reader passes over without a word an error.
 	Strict Policy = "strict"
 	// AsPeer gives the samples that the peer's reader gives, with a warning for what it passes over.
-	AsPeer Policy = "as-peer"
+	AsPeer Policy = binfmt.AsPeer
 )
 
 // Source is what is to be indexed.
@@ -33,6 +33,8 @@ type Source struct {
 	Names []string
 	// Chosen says that the user chose the container: files that are named are its, whatever their names.
 	Chosen bool
+	// Unpack says that compressed files are taken too. Rows then gets what they unpack to.
+	Unpack bool
 }
 
 // Shard is one data file, which becomes one bin.
@@ -46,6 +48,8 @@ type Shard struct {
 	// Depends names what Rows depends on besides the data file's version, such as the version of the container's
 	// own index: what an earlier run found is used again only where it is the same.
 	Depends string
+	// Compression of the data file, by one of the names in this package, or ByContent. Only with Source.Unpack.
+	Compression string
 }
 
 // File is one version of a shard's data file. ReadAt fills the buffer or returns an error: a read behind
@@ -59,6 +63,8 @@ type File interface {
 // set by the container; Type and the sizes of pictures only where they are known without reading more.
 type Part struct {
 	Field string
+	// Data are the bytes of a part of a Loose container, not nil; good until Row returns.
+	Data []byte `json:"-"`
 	binfmt.Part
 }
 
@@ -83,6 +89,9 @@ type Sink interface {
 type Container interface {
 	// Name is the container's name in the manifest, such as "tar".
 	Name() string
+	// Reading names the way in which the container is read, such as "tar 1". It is part of the identity of datasets, and
+	// changes when Rows gives other samples of the same bytes.
+	Reading() string
 	// Shards lists the data files in the order in which the peer reads them. It lists folders and reads the
 	// dataset's own small index files, never data files. A source that is none of this container's is
 	// (nil, nil); one that is, and cannot be read in place, is an error that matches ErrContainer.
@@ -91,6 +100,13 @@ type Container interface {
 	// format demands it or for scalars. f is nil for a container of many small files.
 	Rows(ctx context.Context, src Source, s Shard, f File, to Sink) error
 }
+
+// Loose is a Container whose samples have no bytes at places of their own in its files: it can be packed, and not indexed. Rows gives
+// every part with its bytes.
+type Loose interface{ Loose() }
+
+// Named is a Container whose samples have names of their own, which their keys then have too when they are packed.
+type Named interface{ Named() }
 
 // Renamer is a Container that has fields which training code calls by other names.
 type Renamer interface {

@@ -98,6 +98,7 @@ type indexer struct {
 	dir       string
 	draft     draft.Draft
 	container Container
+	whole     bool // every byte is read, and compressed files are unpacked: the samples are packed
 	shards    []shard
 	fields    []chosen
 
@@ -138,22 +139,18 @@ func (x *indexer) run(ctx context.Context, containers []Container) (*binfmt.Mani
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	old, same, err := x.draft.Existing(ctx, m, x.Force)
-	if err != nil {
-		return nil, err
-	}
-	x.Report.Already = same
-	if err := x.draft.Sweep(ctx, m); err != nil {
-		return nil, err
-	}
-	return m, x.draft.Publish(ctx, m, old, same)
+	x.Report.Already, err = x.draft.Finish(ctx, m, x.Force, func() error { return nil })
+	return m, err
 }
 
-// vacant refuses early what Existing would refuse after all the work: a dataset that is not of these shards.
+// vacant refuses early what the draft would refuse after all the work: a dataset that is not of these shards.
 func (x *indexer) vacant(ctx context.Context) error {
+	if x.Force {
+		return nil
+	}
 	name := path.Join(x.dir, binfmt.ManifestName)
 	data, err := store.ReadFile(ctx, x.src.Store, name, binfmt.MaxManifest)
-	if x.Force || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
@@ -247,7 +244,7 @@ func (x *indexer) statOne(ctx context.Context, s *shard) error {
 	if info.Dir != (x.container.Name() == binfmt.Folder) {
 		return fmt.Errorf("%s: a folder, or no folder, where a %s has the other: %w", s.Name, x.container.Name(), ErrContainer)
 	}
-	if s.path == "." {
+	if s.path == "." && !x.whole {
 		return fmt.Errorf("%s: the dataset cannot be written into the folder that it points at: choose another place: %w", s.Name, ErrContainer)
 	}
 	return nil
@@ -272,12 +269,14 @@ func parts(name string) []string {
 	return strings.Split(name, "/")
 }
 
-// begin starts a phase.
-func (x *indexer) begin(phase string) {
+// begin starts a phase that goes through the shards.
+func (x *indexer) begin(phase string) { x.start(Progress{Phase: phase, Total: max(x.Report.Bytes, 1)}) }
+
+func (x *indexer) start(p Progress) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.progress = Progress{Phase: phase, Total: max(x.Report.Bytes, 1)}
-	x.Progress(x.progress)
+	x.progress = p
+	x.Progress(p)
 }
 
 func (x *indexer) step(n int64) {

@@ -40,6 +40,8 @@ type summary struct {
 	Rows     int64    `json:"rows"`
 	Warnings []string `json:"warnings,omitempty"`
 	Read     int64    `json:"read"` // bytes
+	// Unpacked is the length of what a compressed file unpacks to.
+	Unpacked int64 `json:"unpacked,omitempty"`
 }
 
 // name of the file for a scan: what was scanned, and how.

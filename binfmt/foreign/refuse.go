@@ -26,6 +26,9 @@ const (
 // Name implements Container.
 func (refusals) Name() string { return "none" }
 
+// Reading implements foreign.Container.
+func (refusals) Reading() string { return "none 1" }
+
 // Rows implements Container; it is not called.
 func (refusals) Rows(context.Context, Source, Shard, File, Sink) error { return ErrContainer }
 
@@ -82,7 +85,10 @@ func refusedFolder(ctx context.Context, st store.Store, name string) (why string
 	return why, nil
 }
 
-const convert = "convert it to WebDataset or MDS shards, or write its samples as files and pack them with `stepahead pack`"
+const (
+	packIt  = "pack it with `stepahead pack`"
+	convert = "convert it to Parquet, WebDataset or MDS shards, or write its samples as files and pack them with `stepahead pack`"
+)
 
 // refusal says why a file cannot be read in place, "" if nothing is known against it.
 func refusal(ctx context.Context, st store.Store, f store.Info) (string, error) {
@@ -94,7 +100,7 @@ func refusal(ctx context.Context, st store.Store, f store.Info) (string, error) 
 	has := func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) }
 	switch {
 	case has("PAR1") || has("PARE"):
-		return "Parquet: a row is at no place of its own, its values lie in encoded and most often compressed pages of columns: " + convert, nil
+		return "Parquet: a row is at no place of its own, its values lie in encoded and most often compressed pages of columns: " + packIt, nil
 	case has("ARROW1\x00\x00"):
 		return "an Arrow file: its rows are columns of record batches, which this program does not index: " + convert, nil
 	case has("\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"):
@@ -102,10 +108,10 @@ func refusal(ctx context.Context, st store.Store, f store.Info) (string, error) 
 	case strings.HasSuffix(base, ".beton") && has("\x02\x00"):
 		return "FFCV: its samples are bound to fields' tables of their own, which this program does not read: " + convert, nil
 	case base == "index.json" && isLitData(ctx, st, f):
-		return "LitData: its items are serialised by leaves that only LitData knows, in chunks that may be compressed or encrypted: " + convert, nil
+		return "LitData: what the leaves of its items are, their serialisers know, in chunks that may be compressed: " + packIt, nil
 	}
 	if how := Compression(head); how != "" {
-		return fmt.Sprintf("the file is compressed (%s): a byte in it has no place of its own that could be read: uncompress it", how), nil
+		return fmt.Sprintf("the file is compressed (%s): a byte in it has no place of its own that could be read: uncompress it, or pack a container that is compressed with `stepahead pack`", how), nil
 	}
 	if strings.HasSuffix(base, ".bin") {
 		return "a .bin without an .idx of the same name beside it: Megatron's tokens need it, and LitData's chunks are not read in place", nil

@@ -51,19 +51,12 @@ func (x *indexer) scan(ctx context.Context) error {
 
 func (x *indexer) scanShard(ctx context.Context, s *shard, renames []Rename) error {
 	j := journal{x.draft}
-	s.scanned = fmt.Sprintf("%T %s %s", x.container, x.Policy, s.Depends) // all that the outcome depends on besides the shard
+	s.scanned = fmt.Sprintf("%s %s %s", x.container.Reading(), x.Policy, s.Depends) // all that the outcome depends on besides the shard
+	if x.whole {
+		s.scanned = "whole " + s.Compression + " " + s.scanned
+	}
 	s.journal = j.name(s.scanned, s.Shard, s.identity)
-	s.stats = newStats(len(renames))
-	sum, err := j.read(ctx, s.journal, func(r Row) error {
-		s.stats.count(r, renames)
-		return nil
-	})
-	switch {
-	case err == nil && x.container.Name() != binfmt.Folder: // the files of a folder may have changed
-		s.sum = sum
-		x.step(s.size)
-		return nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errJournal):
+	if known, err := x.known(ctx, s, renames); known || err != nil {
 		return err
 	}
 	w, err := j.create(ctx, s.journal)
@@ -79,12 +72,41 @@ func (x *indexer) scanShard(ctx context.Context, s *shard, renames []Rename) err
 	return w.finish(to.sum)
 }
 
+// known takes what an earlier run found out about a shard; false if there is nothing.
+func (x *indexer) known(ctx context.Context, s *shard, renames []Rename) (bool, error) {
+	if x.container.Name() == binfmt.Folder { // whose files may have changed
+		return false, nil
+	}
+	s.stats = newStats(len(renames))
+	sum, err := journal{x.draft}.read(ctx, s.journal, func(r Row) error {
+		s.stats.count(r, renames)
+		return nil
+	})
+	switch {
+	case err == nil:
+		s.sum = sum
+		x.step(s.size)
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, errJournal):
+		return false, nil
+	}
+	return false, err
+}
+
 // rows reads a shard.
 func (x *indexer) rows(ctx context.Context, s *shard, to *scanSink) error {
 	if x.container.Name() == binfmt.Folder {
 		return x.container.Rows(ctx, x.src, s.Shard, nil, to)
 	}
-	f, err := x.open(ctx, s, func(n int64) { to.sum.Read += n })
+	if x.whole {
+		return x.samples(ctx, s, reading{sum: to.sum, step: x.step, warn: to.Warn, each: func(f File, r Row) error {
+			if err := look(f, r); err != nil {
+				return err
+			}
+			return to.Row(r)
+		}})
+	}
+	f, err := x.open(ctx, s, func(n int64) { to.sum.Read += n }, x.step)
 	if err != nil {
 		return err
 	}
@@ -96,8 +118,8 @@ func (x *indexer) rows(ctx context.Context, s *shard, to *scanSink) error {
 	return nil
 }
 
-// open opens the version of a shard's data file that is to be indexed.
-func (x *indexer) open(ctx context.Context, s *shard, read func(int64)) (*storeFile, error) {
+// open opens the version of a shard's data file that is to be indexed. read and step are told what storeFile tells.
+func (x *indexer) open(ctx context.Context, s *shard, read, step func(int64)) (*storeFile, error) {
 	f, err := x.src.Store.Open(ctx, s.Name)
 	if err != nil {
 		return nil, err
@@ -106,7 +128,7 @@ func (x *indexer) open(ctx context.Context, s *shard, read func(int64)) (*storeF
 		err := &store.IdentityError{Name: s.Name, Pinned: s.identity, Now: f.Identity()}
 		return nil, errors.Join(fmt.Errorf("the file changed while it was indexed: run the command again: %w", err), f.Close())
 	}
-	return &storeFile{ctx: ctx, f: f, read: read, step: x.step}, nil
+	return &storeFile{ctx: ctx, f: f, read: read, step: step}, nil
 }
 
 // scanSink writes the journal of one shard.

@@ -18,19 +18,11 @@ import (
 
 // write makes the index of every shard that has samples, and returns the manifest.
 func (x *indexer) write(ctx context.Context) (*binfmt.Manifest, error) {
-	m := &binfmt.Manifest{Format: binfmt.FormatForeign, Classes: x.Classes}
-	for _, c := range x.fields {
-		m.Fields = append(m.Fields, c.Field)
+	fields, classes, err := x.schema()
+	if err != nil {
+		return nil, err
 	}
-	if l, ok := x.container.(Labelled); ok && len(m.Classes) == 0 {
-		m.Classes = l.Classes(x.containerShards())
-	}
-	if f, ok := m.Field(binfmt.LabelField); !ok || f.Kind != binfmt.Int64 {
-		if len(x.Classes) > 0 {
-			return nil, fmt.Errorf("there are names of classes, but no field %s with whole numbers: %w", binfmt.LabelField, ErrContainer)
-		}
-		m.Classes = nil
-	}
+	m := &binfmt.Manifest{Format: binfmt.FormatForeign, Fields: fields, Classes: classes}
 	x.begin("write")
 	bins := make([]*binfmt.Bin, len(x.shards))
 	g, group := errgroup.WithContext(ctx)
@@ -58,6 +50,24 @@ func (x *indexer) write(ctx context.Context) (*binfmt.Manifest, error) {
 	}
 	x.Report.Empty = len(bins) - len(m.Bins)
 	return m, nil
+}
+
+// schema returns the dataset's fields and classes, when all shards are scanned.
+func (x *indexer) schema() (fields []binfmt.Field, classes []string, err error) {
+	for _, c := range x.fields {
+		fields = append(fields, c.Field)
+	}
+	label := binfmt.Field{Name: binfmt.LabelField, Kind: binfmt.Int64}
+	if !slices.Contains(fields, label) {
+		if len(x.Classes) > 0 {
+			return nil, nil, fmt.Errorf("there are names of classes, but no field %s with whole numbers: %w", binfmt.LabelField, ErrContainer)
+		}
+		return fields, nil, nil
+	}
+	if l, ok := x.container.(Labelled); ok && len(x.Classes) == 0 {
+		return fields, l.Classes(x.containerShards()), nil
+	}
+	return fields, x.Classes, nil
 }
 
 func (x *indexer) containerShards() []Shard {
@@ -102,18 +112,9 @@ func (x *indexer) writeShard(ctx context.Context, place int, fields []binfmt.Fie
 
 // writeRows copies the samples from the journal into an index, and counts them.
 func (x *indexer) writeRows(ctx context.Context, s *shard, b *binfmt.Bin, w *binfmt.IndexWriter) error {
-	left := int64(0)
 	_, err := journal{x.draft}.read(ctx, s.journal, func(r Row) error {
-		row, err := project(r, x.fields)
-		var lacking *incomplete
-		if errors.As(err, &lacking) && x.SkipIncomplete {
-			left++
-			return nil
-		}
-		if lacking != nil {
-			return fmt.Errorf("%w: choose fields that every sample has (--field), or leave such samples out with --skip-incomplete: %w", lacking, ErrContainer)
-		}
-		if err != nil {
+		row, ok, err := x.project(r)
+		if err != nil || !ok {
 			return err
 		}
 		if b.IsFolder() {
@@ -122,10 +123,23 @@ func (x *indexer) writeRows(ctx context.Context, s *shard, b *binfmt.Bin, w *bin
 		b.Samples++
 		return w.Append(row)
 	})
-	x.mu.Lock()
-	x.Report.Incomplete += left
-	x.mu.Unlock()
 	return err
+}
+
+// project makes the row of the index out of a sample; false if it is left out.
+func (x *indexer) project(r Row) (row binfmt.Row, ok bool, err error) {
+	row, err = project(r, x.fields)
+	var lacking *incomplete
+	switch {
+	case errors.As(err, &lacking) && x.SkipIncomplete:
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.Report.Incomplete++
+		return row, false, nil
+	case lacking != nil:
+		return row, false, fmt.Errorf("%w: choose fields that every sample has (--field), or leave such samples out with --skip-incomplete: %w", lacking, ErrContainer)
+	}
+	return row, err == nil, err
 }
 
 func sizeOf(r binfmt.Row) int64 {
@@ -146,7 +160,7 @@ func (x *indexer) bin(s *shard, place int) (*binfmt.Bin, [16]byte, error) {
 	if b.IsFolder() {
 		b.Foreign.Identity = ""
 	}
-	said, err := json.Marshal([]any{"stepahead foreign 1", fmt.Sprintf("%T", x.container), b.Foreign, s.size, x.fields, s.scanned})
+	said, err := json.Marshal([]any{"stepahead foreign 1", x.container.Reading(), b.Foreign, s.size, x.fields, s.scanned})
 	sum := sha256.Sum256(said)
 	uuid := [16]byte(sum[:16])
 	b.UUID = hex.EncodeToString(uuid[:])
@@ -192,12 +206,11 @@ func (x *indexer) adopt(ctx context.Context, own Indexed) (*binfmt.Manifest, err
 
 func (x *indexer) adoptShard(ctx context.Context, own Indexed, s *shard, place int) (b binfmt.Bin, fields []binfmt.Field, err error) {
 	var read int64
-	data, err := x.open(ctx, s, func(n int64) { read += n })
+	data, err := x.open(ctx, s, func(n int64) { read += n }, func(int64) {})
 	if err != nil {
 		return b, nil, err
 	}
 	defer data.f.Close()
-	data.step = func(int64) {}
 	f, err := x.src.Store.Open(ctx, s.Index)
 	if err != nil {
 		return b, nil, err

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden dataset and its dump anew")
@@ -208,24 +209,24 @@ func TestIndependentReader(t *testing.T) {
 // putIndexOnly makes a dataset of n samples that has no data file, which Inspect does not read.
 func putIndexOnly(t *testing.T, root string, n int64) {
 	t.Helper()
-	b := &binPlan{Bin: binfmt.Bin{Samples: n, Bytes: 64 + 1000*n}}
+	b := &draft.Bin{Bin: binfmt.Bin{Samples: n, Bytes: 64 + 1000*n}}
 	for i := range n {
 		p := binfmt.Part{Extent: binfmt.Extent{Off: 64 + i, Len: i % 1000, CRC: uint32(i), HasCRC: true}, Type: "image/jpeg"}
 		if i%3 != 0 {
 			p.Width, p.Height = uint32(i%700+1), uint32(i%500+1)
 		}
-		b.items = append(b.items, item{Entry: Entry{Key: fmt.Sprintf("%06d.jpg", i)}, part: p})
+		b.Rows = append(b.Rows, binfmt.Row{Key: fmt.Sprintf("%06d.jpg", i), Parts: []binfmt.Part{p}})
 	}
-	l := &Listing{Fields: []binfmt.Field{{Name: "image", Kind: binfmt.Media}}}
-	if err := b.seal(0, l.Fields); err != nil {
+	fields := []binfmt.Field{{Name: "image", Kind: binfmt.Media}}
+	if err := b.Seal(0, fields); err != nil {
 		t.Fatal(err)
 	}
 	var index bytes.Buffer
-	if err := b.writeIndex(&index, l.Fields); err != nil {
+	if err := b.WriteIndex(&index, fields); err != nil {
 		t.Fatal(err)
 	}
 	put(t, root, "set/"+b.IndexName(), index.Bytes())
-	put(t, root, "set/dataset.json", manifestOf(l, []*binPlan{b}).Canonical())
+	put(t, root, "set/dataset.json", draft.Manifest(fields, nil, []*draft.Bin{b}).Canonical())
 }
 
 // TestTables: pyarrow, DuckDB and polars open the indexes and agree with Inspect, over the border

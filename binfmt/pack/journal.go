@@ -36,7 +36,7 @@ func openJournal(ctx context.Context, d draft.Draft) (*journal, error) {
 		return j, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pack: journal: %w", err)
+		return nil, fmt.Errorf("journal: %w", err)
 	}
 	for _, info := range infos {
 		if info.Dir || info.Size > maxSegment {
@@ -44,7 +44,7 @@ func openJournal(ctx context.Context, d draft.Draft) (*journal, error) {
 		}
 		data, err := store.ReadFile(ctx, j.st, info.Name, maxSegment)
 		if err != nil {
-			return nil, fmt.Errorf("pack: journal: %w", err)
+			return nil, fmt.Errorf("journal: %w", err)
 		}
 		j.load(data)
 	}
@@ -74,11 +74,11 @@ func (j *journal) put(ctx context.Context, chunk int, all []seen) error {
 	enc := json.NewEncoder(&b)
 	for _, k := range all {
 		if err := enc.Encode(k); err != nil {
-			return fmt.Errorf("pack: journal: %w", err)
+			return fmt.Errorf("journal: %w", err)
 		}
 	}
 	if err := draft.ReplaceFile(ctx, j.st, path.Join(j.dir, fmt.Sprintf("%08d.jsonl", chunk)), b.Bytes()); err != nil {
-		return fmt.Errorf("pack: journal: %w", err)
+		return fmt.Errorf("journal: %w", err)
 	}
 	return nil
 }

@@ -18,12 +18,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft/drafttest"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
 
 func TestMain(m *testing.M) {
-	if childMain() {
+	if drafttest.Child(map[string]drafttest.Writer{"pack": packTold}) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -67,10 +68,15 @@ func put(t testing.TB, root, name string, data []byte) {
 func photos(t testing.TB, n int) string {
 	t.Helper()
 	root := t.TempDir()
+	photosIn(t, root, n)
+	return root
+}
+
+func photosIn(t testing.TB, root string, n int) {
+	t.Helper()
 	for i := range n {
 		put(t, root, fmt.Sprintf("%s/%04d.jpg", []string{"cat", "dog", "eel"}[i%3], i), picture(t, 20+i%9, 16, i, i%4 == 3))
 	}
-	return root
 }
 
 // openDir opens a new folder as a store.

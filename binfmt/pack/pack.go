@@ -20,11 +20,6 @@ import (
 // ErrExists: there is another dataset at the destination.
 var ErrExists = draft.ErrExists
 
-const (
-	defaultBlock   = 128 << 20
-	defaultBinSize = 16 << 30
-)
-
 // Options configure Pack. The zero value is usable.
 type Options struct {
 	// Workers is how many files are read at the same time. Default: the number of processors.
@@ -67,28 +62,18 @@ func (o Options) Validate() error {
 	if o.Workers < 0 || o.Workers > 4096 {
 		bad("Workers is %d, want 0 (the default) to 4096", o.Workers)
 	}
-	if o.BlockSize != 0 && (o.BlockSize < 1024 || o.BlockSize%binfmt.Alignment != 0) {
-		bad("BlockSize is %d, want a multiple of %d from 1024 on", o.BlockSize, binfmt.Alignment)
-	}
-	if o.BinSize < 0 {
-		bad("BinSize is %d, want 0 (the default) or more", o.BinSize)
+	if err := o.sizes().Validate(); err != nil {
+		bad("%w", err)
 	}
 	return errors.Join(errs...)
 }
 
+func (o Options) sizes() draft.Sizes { return draft.Sizes{Block: o.BlockSize, Bin: o.BinSize} }
+
 // withDefaults fills in what is not given.
-func (o Options) withDefaults(dst store.Store) Options {
+func (o Options) withDefaults() Options {
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if b, ok := dst.(store.BlockSizer); ok && o.BlockSize == 0 {
-		o.BlockSize = b.BlockSize()
-	}
-	if o.BlockSize == 0 {
-		o.BlockSize = defaultBlock
-	}
-	if o.BinSize == 0 {
-		o.BinSize = defaultBinSize
 	}
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
@@ -111,16 +96,21 @@ func Pack(ctx context.Context, src Source, dst store.Store, dir string, o Option
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p := &packer{Options: o.withDefaults(dst), draft: draft.Draft{Store: dst, Dir: dir, Work: workDir}}
-	if err := p.Options.Validate(); err != nil { // the store's block size too
-		return nil, err
+	sizes, err := o.sizes().Of(dst) // which the store's block size may make wrong
+	if err != nil {
+		return nil, fmt.Errorf("pack.Options: %w", err)
 	}
+	p := &packer{Options: o.withDefaults(), sizes: sizes, draft: draft.Draft{Store: dst, Dir: dir, Work: workDir}}
 	if err := apart(src, dst, dir); err != nil {
 		return nil, err
 	}
-	m, err := p.run(ctx, src)
+	list, err := src.List(ctx)
 	if err != nil {
-		return nil, p.draft.Advise("pack", err)
+		return nil, err
+	}
+	m, err := p.run(ctx, list)
+	if err != nil {
+		return nil, p.draft.Advise("pack", fmt.Errorf("pack: %w", err))
 	}
 	return m, nil
 }
@@ -145,50 +135,37 @@ func apart(src Source, dst store.Store, dir string) error {
 
 type packer struct {
 	Options
+	sizes draft.Sizes
 	draft draft.Draft
 	mu    sync.Mutex
 }
 
-func (p *packer) run(ctx context.Context, src Source) (*binfmt.Manifest, error) {
-	list, err := src.List(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (p *packer) run(ctx context.Context, list *Listing) (*binfmt.Manifest, error) {
 	p.Report.Hidden = list.Hidden
 	j, err := openJournal(ctx, p.draft)
 	if err != nil {
 		return nil, err
 	}
-	bins, err := p.learn(ctx, list, j)
+	items, bins, err := p.learn(ctx, list, j)
 	if err != nil {
 		return nil, err
 	}
-	m := manifestOf(list, bins)
+	m := draft.Manifest(list.Fields, list.Classes, bins)
 	if err := m.Validate(); err != nil {
-		return nil, fmt.Errorf("pack: %w", err)
-	}
-	old, same, err := p.draft.Existing(ctx, m, p.Force)
-	if err != nil {
-		return nil, fmt.Errorf("pack: %w", err)
-	}
-	p.Report.Already = same
-	if err := p.draft.Sweep(ctx, m); err != nil {
-		return nil, fmt.Errorf("pack: %w", err)
-	}
-	if err := p.write(ctx, list, bins); err != nil {
-		if errors.Is(err, ErrChanged) {
-			err = errors.Join(err, j.forget(ctx))
-		}
 		return nil, err
 	}
-	if err := p.draft.Publish(ctx, m, old, same); err != nil {
-		return nil, fmt.Errorf("pack: %w", err)
+	p.Report.Already, err = p.draft.Finish(ctx, m, p.Force, func() error { return p.write(ctx, list, items, bins) })
+	if errors.Is(err, ErrChanged) {
+		err = errors.Join(err, j.forget(ctx))
+	}
+	if err != nil {
+		return nil, err
 	}
 	return m, nil
 }
 
 // learn is the first pass and the plan made from it.
-func (p *packer) learn(ctx context.Context, list *Listing, j *journal) ([]*binPlan, error) {
+func (p *packer) learn(ctx context.Context, list *Listing, j *journal) ([]item, []*draft.Bin, error) {
 	progress := Progress{Phase: "scan", Total: int64(len(list.Entries))}
 	s := &scanner{files: filesIn(list.Store), journal: j, workers: p.Workers, chunk: p.testing.chunk, step: func(files int, _ int64) {
 		progress.Done += int64(files)
@@ -196,23 +173,23 @@ func (p *packer) learn(ctx context.Context, list *Listing, j *journal) ([]*binPl
 	}}
 	items, err := s.scan(ctx, list.Entries)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	items, p.Report.Skipped, err = sift(items, list.Explicit, p.SkipBad)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	bins := layout(items, p.BlockSize, p.BinSize)
+	bins := layout(items, p.sizes)
 	var g errgroup.Group
 	g.SetLimit(p.Workers)
 	for i, b := range bins {
-		g.Go(func() error { return b.seal(i, list.Fields) })
+		g.Go(func() error { return b.Seal(i, list.Fields) })
 	}
-	return bins, errors.Join(g.Wait(), ctx.Err())
+	return items, bins, errors.Join(g.Wait(), ctx.Err())
 }
 
 // write is the second pass.
-func (p *packer) write(ctx context.Context, list *Listing, bins []*binPlan) error {
+func (p *packer) write(ctx context.Context, list *Listing, items []item, bins []*draft.Bin) error {
 	progress := Progress{Phase: "write"}
 	for _, b := range bins {
 		progress.Total += b.Bytes
@@ -227,7 +204,7 @@ func (p *packer) write(ctx context.Context, list *Listing, bins []*binPlan) erro
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(together)
 	for _, b := range bins {
-		g.Go(func() error { return w.write(ctx, b) })
+		g.Go(func() error { return w.write(ctx, b, items[b.First:b.First+len(b.Rows)]) })
 	}
 	return g.Wait()
 }

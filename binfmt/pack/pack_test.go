@@ -315,5 +315,5 @@ func TestPackSimulatedStore(t *testing.T) {
 
 func TestOptionsValidate(t *testing.T) {
 	err := Options{Workers: -1, BlockSize: 1000, BinSize: -1}.Validate()
-	words(t, err, "Workers is -1", "BlockSize is 1000", "BinSize is -1")
+	words(t, err, "Workers is -1", "a block has 1000 bytes", "a bin has -1 bytes")
 }

@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -77,10 +76,10 @@ func (s *scanner) scanChunk(ctx context.Context, chunk int, entries []Entry, ite
 }
 
 func (k seen) item(e Entry) item {
-	return item{Entry: e, part: binfmt.Part{
+	return item{Entry: e, parts: [1]binfmt.Part{{
 		Extent: binfmt.Extent{Len: k.Size, CRC: k.CRC, HasCRC: true},
 		Type:   k.Type, Width: k.Width, Height: k.Height,
-	}}
+	}}}
 }
 
 // look fills in what files hold: reads them, but for those that the journal has with the size and time that
@@ -155,41 +154,14 @@ func absent(e Entry, err error) error {
 
 // sourceError names the file, and its line where it comes from a list.
 func sourceError(e Entry, err error) error {
-	return fmt.Errorf("pack: %s%q: %w", atLine(e.line), e.Path, err)
+	return fmt.Errorf("%s%q: %w", atLine(e.line), e.Path, err)
 }
 
 // read sums the whole file and looks at its head.
 func (k *seen) read(r io.Reader, buf []byte) error {
-	sum := &summer{r: r}
-	head := make([]byte, media.SniffLen)
-	n, err := io.ReadFull(sum, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
-	}
-	k.Type = media.Type(head[:n])
-	k.Width, k.Height = media.Size(k.Type, io.MultiReader(bytes.NewReader(head[:n]), sum))
-	if _, err := io.CopyBuffer(io.Discard, onlyReader{sum}, buf); err != nil {
-		return err
-	}
-	k.Size, k.CRC = sum.n, sum.crc
-	return nil
-}
-
-// onlyReader hides what else the reader can do, so that the buffer is used.
-type onlyReader struct{ io.Reader }
-
-// summer sums what is read through it, whoever reads.
-type summer struct {
-	r   io.Reader
-	n   int64
-	crc uint32
-}
-
-func (s *summer) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	s.n += int64(n)
-	s.crc = binfmt.CRC32C(s.crc, p[:n])
-	return n, err
+	p, err := media.Look(r, buf)
+	k.Size, k.CRC, k.Type, k.Width, k.Height = p.Len, p.CRC, p.Type, p.Width, p.Height
+	return err
 }
 
 // sift takes out, or refuses, files without content and, in folders, files of no media type.
@@ -198,9 +170,9 @@ func sift(items []item, explicit, skip bool) (kept []item, skipped []string, err
 	for _, it := range items {
 		why := ""
 		switch {
-		case it.part.Len == 0:
+		case it.parts[0].Len == 0:
 			why = "is empty"
-		case it.part.Type == media.Unknown && !explicit:
+		case it.parts[0].Type == media.Unknown && !explicit:
 			why = "is of no known media type"
 		}
 		if why == "" {
@@ -210,10 +182,10 @@ func sift(items []item, explicit, skip bool) (kept []item, skipped []string, err
 		bad = append(bad, fmt.Sprintf("%q %s", it.Path, why))
 	}
 	if len(bad) > 0 && !skip {
-		return nil, nil, fmt.Errorf("pack: %s: remove them, or leave them out with --skip-bad: %w", some(bad), ErrSource)
+		return nil, nil, fmt.Errorf("%s: remove them, or leave them out with --skip-bad: %w", some(bad), ErrSource)
 	}
 	if len(kept) == 0 {
-		return nil, nil, fmt.Errorf("pack: nothing is left to pack: %s: %w", some(bad), ErrSource)
+		return nil, nil, fmt.Errorf("nothing is left to pack: %s: %w", some(bad), ErrSource)
 	}
 	return kept, bad, nil
 }

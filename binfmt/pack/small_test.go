@@ -12,47 +12,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 func sha(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
-}
-
-// TestLayout: whatever the lengths, parts do not overlap, are aligned, do not straddle blocks, bins
-// are filled in order and not beyond their size if they have more than one part.
-func TestLayout(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		block := binfmt.Alignment * rapid.Int64Range(1, 100).Draw(t, "block")
-		binSize := rapid.Int64Range(1, 30_000).Draw(t, "bin size")
-		var items []item
-		for _, n := range rapid.SliceOfN(rapid.Int64Range(1, 9_000), 1, 50).Draw(t, "lengths") {
-			items = append(items, item{part: binfmt.Part{Extent: binfmt.Extent{Len: n}}})
-		}
-		total := 0
-		for _, b := range layout(items, block, binSize) {
-			end := int64(binfmt.HeaderSize)
-			for _, it := range b.items {
-				p := it.part
-				if p.Off < end || p.Off%binfmt.Alignment != 0 || p.Len <= block && p.Off/block != (p.Off+p.Len-1)/block {
-					t.Fatalf("offset %d, length %d after %d in blocks of %d", p.Off, p.Len, end, block)
-				}
-				if p.Off-end >= max(block, binfmt.Alignment) {
-					t.Fatalf("a hole of %d in blocks of %d", p.Off-end, block)
-				}
-				end = p.Off + p.Len
-			}
-			if b.Bytes != end || b.Samples != int64(len(b.items)) || len(b.items) == 0 || len(b.items) > 1 && end > binSize {
-				t.Fatalf("a bin of %d bytes, %d samples, ending at %d; bin size %d", b.Bytes, b.Samples, end, binSize)
-			}
-			total += len(b.items)
-		}
-		if total != len(items) {
-			t.Fatalf("%d of %d samples", total, len(items))
-		}
-	})
 }
 
 func TestHistogram(t *testing.T) {

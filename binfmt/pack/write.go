@@ -11,15 +11,11 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/draft"
-	"github.com/stepahead-io/stepahead/store"
 )
 
 // streamAbove is the length above which a part is copied piece by piece instead of being read ahead
 // as a whole: reading ahead is for the many small files.
 const streamAbove = 4 << 20
-
-// zeros is what padding is written from; it is never written to.
-var zeros [64 << 10]byte
 
 // bufferPool keeps the memory of parts that were read ahead.
 type bufferPool struct{ pool sync.Pool }
@@ -44,63 +40,16 @@ type binWriter struct {
 }
 
 // write makes a bin's two files in the working folder, unless they are there or at their final
-// place already.
-func (w *binWriter) write(ctx context.Context, b *binPlan) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	have, err := w.have(ctx, b)
-	if err != nil {
-		return err
-	}
-	if have {
+// place already. items are those of the bin.
+func (w *binWriter) write(ctx context.Context, b *draft.Bin, items []item) error {
+	made, err := w.draft.WriteBin(ctx, b, w.fields, func(out *draft.BinWriter) error {
+		w.step(binfmt.HeaderSize)
+		return w.writeParts(ctx, items, out)
+	})
+	if err == nil && !made {
 		w.step(b.Bytes)
-		return nil
 	}
-	err = w.draft.WriteFile(ctx, b.DataName(), func(out io.Writer) error { return w.writeParts(ctx, b, out) })
-	if err == nil {
-		err = w.draft.WriteFile(ctx, b.IndexName(), func(out io.Writer) error { return b.writeIndex(out, w.fields) })
-	}
-	if err != nil {
-		return fmt.Errorf("pack: %w", err)
-	}
-	return nil
-}
-
-// have says whether both files of a bin exist, whole, each in the working folder or already at its
-// place. Both are named by their content and appear only when they are whole; header and size
-// are looked at all the same.
-func (w *binWriter) have(ctx context.Context, b *binPlan) (bool, error) {
-	for _, name := range []string{b.IndexName(), b.DataName()} {
-		at, err := w.draft.Find(ctx, name)
-		if err != nil {
-			return false, fmt.Errorf("pack: %w", err)
-		}
-		if at == "" {
-			return false, nil
-		}
-		if name != b.DataName() {
-			continue
-		}
-		head, size, err := readHead(ctx, w.draft.Store, at)
-		if err != nil {
-			return false, fmt.Errorf("pack: %w", err)
-		}
-		if binfmt.CheckBin(at, size, "", head, b.Bin) != nil {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-func readHead(ctx context.Context, st store.Store, name string) (head []byte, size int64, err error) {
-	f, err := st.Open(ctx, name)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer f.Close()
-	head = make([]byte, min(f.Size(), binfmt.HeaderSize))
-	return head, f.Size(), f.ReadRanges(ctx, []store.Range{{Off: 0, Buf: head}})
+	return err
 }
 
 // loaded is a part on its way from its file to the bin.
@@ -110,14 +59,14 @@ type loaded struct {
 	err  error
 }
 
-// writeParts writes header and parts in order, while the next parts are read.
-func (w *binWriter) writeParts(ctx context.Context, b *binPlan, out io.Writer) error {
+// writeParts writes parts in order, while the next parts are read.
+func (w *binWriter) writeParts(ctx context.Context, items []item, out *draft.BinWriter) error {
 	g, ctx := errgroup.WithContext(ctx)
 	queue := make(chan *loaded, w.ahead)
 	g.Go(func() error {
 		defer close(queue)
-		for i, it := range b.items {
-			w.expect(ctx, b.items, i)
+		for i, it := range items {
+			w.expect(ctx, items, i)
 			l := &loaded{done: make(chan struct{})}
 			select {
 			case queue <- l:
@@ -132,7 +81,7 @@ func (w *binWriter) writeParts(ctx context.Context, b *binPlan, out io.Writer) e
 		}
 		return nil
 	})
-	g.Go(func() error { return w.drain(ctx, b, queue, out) })
+	g.Go(func() error { return w.drain(ctx, items, queue, out) })
 	return g.Wait()
 }
 
@@ -149,14 +98,8 @@ func (w *binWriter) expect(ctx context.Context, items []item, next int) {
 	w.files.expect(ctx, entries)
 }
 
-func (w *binWriter) drain(ctx context.Context, b *binPlan, queue <-chan *loaded, out io.Writer) error {
-	head := binfmt.Header(b.uuid)
-	if _, err := out.Write(head[:]); err != nil {
-		return err
-	}
-	at := int64(len(head))
-	w.step(at)
-	for _, it := range b.items {
+func (w *binWriter) drain(ctx context.Context, items []item, queue <-chan *loaded, out *draft.BinWriter) error {
+	for _, it := range items {
 		l, ok := <-queue
 		if !ok {
 			return ctx.Err()
@@ -165,27 +108,16 @@ func (w *binWriter) drain(ctx context.Context, b *binPlan, queue <-chan *loaded,
 		if l.err != nil {
 			return l.err
 		}
-		if err := pad(out, it.part.Off-at); err != nil {
+		filled, err := out.At(it.parts[0].Off)
+		if err != nil {
 			return err
 		}
 		if err := w.emit(ctx, it, l.buf, out); err != nil {
 			return err
 		}
-		w.step(it.part.Off + it.part.Len - at)
-		at = it.part.Off + it.part.Len
+		w.step(filled + it.parts[0].Len)
 	}
 	return ctx.Err()
-}
-
-func pad(out io.Writer, n int64) error {
-	for n > 0 {
-		m, err := out.Write(zeros[:min(n, int64(len(zeros)))])
-		if err != nil {
-			return err
-		}
-		n -= int64(m)
-	}
-	return nil
 }
 
 // emit writes one part and gives its memory back.
@@ -200,7 +132,7 @@ func (w *binWriter) emit(ctx context.Context, it item, buf *[]byte, out io.Write
 
 // load reads a small part and compares it with what the first pass saw.
 func (w *binWriter) load(ctx context.Context, it item) (*[]byte, error) {
-	if err := ctx.Err(); err != nil || it.part.Len > streamAbove {
+	if err := ctx.Err(); err != nil || it.parts[0].Len > streamAbove {
 		return nil, err
 	}
 	f, err := w.openAgain(ctx, it)
@@ -208,11 +140,11 @@ func (w *binWriter) load(ctx context.Context, it item) (*[]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	buf := w.pool.get(it.part.Len)
+	buf := w.pool.get(it.parts[0].Len)
 	if _, err := io.ReadFull(f, *buf); err != nil {
 		return nil, sourceError(it.Entry, err)
 	}
-	if err := it.part.Check(*buf); err != nil {
+	if err := it.parts[0].Check(*buf); err != nil {
 		return nil, sourceError(it.Entry, fmt.Errorf("%w: %w", err, ErrChanged))
 	}
 	return buf, nil
@@ -224,8 +156,8 @@ func (w *binWriter) openAgain(ctx context.Context, it item) (sourceFile, error) 
 	if f.err != nil {
 		return f, sourceError(it.Entry, gone(f.err))
 	}
-	if f.size != it.part.Len {
-		err := fmt.Errorf("%d bytes, %d before: %w", f.size, it.part.Len, ErrChanged)
+	if f.size != it.parts[0].Len {
+		err := fmt.Errorf("%d bytes, %d before: %w", f.size, it.parts[0].Len, ErrChanged)
 		return f, sourceError(it.Entry, errors.Join(err, f.Close()))
 	}
 	return f, nil
@@ -238,14 +170,12 @@ func (w *binWriter) stream(ctx context.Context, it item, out io.Writer) error {
 		return err
 	}
 	defer f.Close()
-	sum := &summer{r: io.LimitReader(f, it.part.Len)}
-	buf := make([]byte, 1<<20)
-	for {
-		n, err := sum.Read(buf)
-		if n > 0 {
-			if _, werr := out.Write(buf[:n]); werr != nil {
-				return werr
-			}
+	part, buf, sum, n := &it.parts[0], make([]byte, 1<<20), uint32(0), int64(0)
+	for in := io.LimitReader(f, part.Len); ; {
+		m, err := in.Read(buf)
+		sum, n = binfmt.CRC32C(sum, buf[:m]), n+int64(m)
+		if _, werr := out.Write(buf[:m]); werr != nil {
+			return werr
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -254,23 +184,8 @@ func (w *binWriter) stream(ctx context.Context, it item, out io.Writer) error {
 			return sourceError(it.Entry, err)
 		}
 	}
-	if sum.n != it.part.Len || sum.crc != it.part.CRC {
-		return sourceError(it.Entry, fmt.Errorf("%d bytes with CRC32C %08x, before %d with %08x: %w", sum.n, sum.crc, it.part.Len, it.part.CRC, ErrChanged))
+	if n != part.Len || sum != part.CRC {
+		return sourceError(it.Entry, fmt.Errorf("%d bytes with CRC32C %08x, before %d with %08x: %w", n, sum, part.Len, part.CRC, ErrChanged))
 	}
 	return nil
-}
-
-// writeIndex writes the bin's index.
-func (b *binPlan) writeIndex(out io.Writer, fields []binfmt.Field) error {
-	index, err := binfmt.NewIndexWriter(out, fields, b.uuid)
-	if err != nil {
-		return err
-	}
-	for _, it := range b.items {
-		row := binfmt.Row{Key: it.Key, Parts: []binfmt.Part{it.part}, Scalars: it.Scalars}
-		if err := index.Append(row); err != nil {
-			return errors.Join(err, index.Close())
-		}
-	}
-	return index.Close()
 }

@@ -63,7 +63,13 @@ def token_rows(path: str, bin_: Row, fields: list[Row]) -> list[Row]:
     assert len(index) == end + len(modes)
     width = WIDTHS[DTYPES[code]]
     return [
-        {"key": str(i), "tokens.offset": p, "tokens.length": n * width, "tokens.crc32c": None, "tokens.type": "application/octet-stream"}
+        {
+            "key": str(i),
+            "tokens.offset": p,
+            "tokens.length": n * width,
+            "tokens.crc32c": None,
+            "tokens.type": "application/octet-stream",
+        }
         for i, (p, n) in enumerate(zip(pointers, lengths, strict=True))
     ]
 

@@ -7,23 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepahead-io/stepahead/binfmt"
-	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
-	"github.com/stepahead-io/stepahead/binfmt/foreign/energon"
-	"github.com/stepahead-io/stepahead/binfmt/foreign/folder"
-	"github.com/stepahead-io/stepahead/binfmt/foreign/mds"
-	"github.com/stepahead-io/stepahead/binfmt/foreign/megatron"
-	"github.com/stepahead-io/stepahead/binfmt/foreign/tar"
-	"github.com/stepahead-io/stepahead/binfmt/foreign/tfrecord"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/store"
@@ -33,15 +24,9 @@ import (
 
 // indexFlags say what to index and where to.
 type indexFlags struct {
-	sources        []string
-	output         string
-	format, policy string
-	split          string
-	fields         []string
-	classes        string
-	group          bool
-	options        foreign.Options
-	json           bool
+	containerFlags
+	sources []string
+	output  string
 }
 
 func newIndexCommand() *cobra.Command {
@@ -66,110 +51,18 @@ until then everything is in DATASET/.stepahead-index. A container that is change
 	}
 	flags := c.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "folder or URL of the dataset (required)")
-	flags.StringVar(&f.format, "format", "", "container: "+strings.Join(containerNames(), ", ")+" (default: found out)")
-	flags.StringVar(&f.policy, "policy", string(foreign.Strict), "odd input: strict makes it an error, as-peer takes what the usual reader takes")
-	flags.StringVar(&f.split, "split", "", "part of a dataset prepared by Energon, or all (default: train)")
+	f.add(flags, indexed(), "")
 	flags.StringArrayVar(&f.fields, "field", nil, "a field of the dataset, as name or name=theirs,theirs; may be repeated (default: all fields)")
-	flags.StringSliceVar(&f.options.Media, "media", nil, "fields that stay media fields although their values are small")
-	flags.StringVar(&f.classes, "classes", "", "file with the names of the classes, one a line, for the field label")
 	flags.BoolVar(&f.group, "group", false, "of a folder of files, one sample of those with the same name up to the first dot (a.jpg and a.txt)")
-	flags.BoolVar(&f.options.SkipIncomplete, "skip-incomplete", false, "leave out samples that lack a field")
-	flags.BoolVar(&f.options.Force, "force", false, "replace another dataset at the destination")
 	flags.IntVar(&f.options.Workers, "workers", 0, "shards read at the same time (default: the number of processors, at least 4; 16 on another machine)")
-	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	return c
-}
-
-// container is a kind of container that the command knows.
-type container struct {
-	name string
-	make func(f *indexFlags, p foreign.Policy) foreign.Container
-}
-
-// containers are asked in this order whether a source is theirs. Megatron's come first, because a pair may be named by what its
-// two names begin with, which is no file; folders of files come last, because any folder may be one.
-func containers() []container {
-	return []container{
-		{binfmt.Megatron, func(*indexFlags, foreign.Policy) foreign.Container { return megatron.New() }},
-		{"energon", func(f *indexFlags, p foreign.Policy) foreign.Container {
-			return energon.New(energon.Options{Policy: p, Split: f.split})
-		}},
-		{binfmt.Tar, func(_ *indexFlags, p foreign.Policy) foreign.Container { return tar.New(p) }},
-		{binfmt.MDS, func(_ *indexFlags, p foreign.Policy) foreign.Container { return mds.New(p) }},
-		{binfmt.TFRecord, func(_ *indexFlags, p foreign.Policy) foreign.Container { return tfrecord.New(p) }},
-		{"", func(*indexFlags, foreign.Policy) foreign.Container { return foreign.Refusals() }}, // has no name to be chosen by
-		{binfmt.Folder, func(f *indexFlags, p foreign.Policy) foreign.Container {
-			return folder.New(folder.Options{Policy: p, Group: f.group})
-		}},
-	}
-}
-
-func containerNames() []string {
-	var names []string
-	for _, c := range containers() {
-		if c.name != "" {
-			names = append(names, c.name)
-		}
-	}
-	return names
-}
-
-// containers returns the containers to ask.
-func (f *indexFlags) containers() ([]foreign.Container, error) {
-	policy := foreign.Policy(f.policy)
-	if policy != foreign.Strict && policy != foreign.AsPeer {
-		return nil, fmt.Errorf("--policy %s: want %s or %s", f.policy, foreign.Strict, foreign.AsPeer)
-	}
-	f.options.Policy = policy
-	var found []foreign.Container
-	for _, c := range containers() {
-		if f.format == "" || f.format == c.name {
-			found = append(found, c.make(f, policy))
-		}
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("--format %s: want one of %s", f.format, strings.Join(containerNames(), ", "))
-	}
-	return found, nil
-}
-
-// renames reads --field.
-func (f *indexFlags) renames() ([]foreign.Rename, error) {
-	var all []foreign.Rename
-	for _, text := range f.fields {
-		name, from, ok := strings.Cut(text, "=")
-		r := foreign.Rename{Field: name, From: []string{name}}
-		if ok {
-			r.From = strings.Split(from, ",")
-		}
-		if err := binfmt.CheckFieldName(r.Field); err != nil {
-			return nil, fmt.Errorf("--field %s: %w", text, err)
-		}
-		if slices.Contains(r.From, "") || slices.ContainsFunc(all, func(o foreign.Rename) bool { return o.Field == r.Field }) {
-			return nil, fmt.Errorf("--field %s: want name or name=theirs,theirs, and every name once", text)
-		}
-		for i, theirs := range r.From { // as containers call them: seg.png is seg_png, and case counts where it does in the container
-			r.From[i] = foreign.FieldName(theirs)
-			if lower := foreign.FieldName(strings.ToLower(theirs)); lower != r.From[i] {
-				r.From = append(r.From, lower)
-			}
-		}
-		all = append(all, r)
-	}
-	return all, nil
 }
 
 func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
 	if f.output == "" {
 		return exit.Usage(errors.New("index: -o DATASET is missing"))
 	}
-	kinds, err := f.containers()
-	if err == nil {
-		f.options.Fields, err = f.renames()
-	}
-	if err == nil {
-		f.options.Classes, err = readClasses(f.classes)
-	}
+	kinds, err := f.containers(indexed())
 	if err == nil {
 		err = checkWorkers(f.options.Workers)
 	}
@@ -185,12 +78,8 @@ func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
 		f.options.Workers = remoteWorkers
 	}
 	src := foreign.Source{Store: place.Store, Chosen: f.format != ""}
-	for _, p := range patterns {
-		names, err := foreign.Expand(ctx, place.Store, p)
-		if err != nil {
-			return codeOfIndex(fmt.Errorf("index: %w", err))
-		}
-		src.Names = append(src.Names, names...)
+	if src.Names, err = expandAll(ctx, place.Store, patterns); err != nil {
+		return codeOfContainer(fmt.Errorf("index: %w", err))
 	}
 	report := new(foreign.Report)
 	f.options.Report = report
@@ -202,29 +91,22 @@ func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
 	m, err := foreign.Index(ctx, kinds, src, place.Name, f.options)
 	progress.done()
 	if err != nil {
-		return codeOfIndex(err)
+		return codeOfContainer(err)
 	}
 	return printIndexed(out, f, m, report, time.Since(start))
 }
 
-// closeAll frees what containers hold. They were only read from.
-func closeAll(kinds []foreign.Container) {
-	for _, c := range kinds {
-		if held, ok := c.(io.Closer); ok {
-			_ = held.Close()
+// expandAll returns the names that patterns mean.
+func expandAll(ctx context.Context, st store.Store, patterns []string) ([]string, error) {
+	var all []string
+	for _, p := range patterns {
+		names, err := foreign.Expand(ctx, st, p)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, names...)
 	}
-}
-
-func readClasses(name string) ([]string, error) {
-	if name == "" {
-		return nil, nil
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return strings.Split(strings.TrimRight(string(data), "\n"), "\n"), nil
+	return all, nil
 }
 
 // openBoth opens the store that holds the dataset and its sources, and returns what the sources mean in it.
@@ -233,23 +115,22 @@ func openBoth(ctx context.Context, output string, sources []string) (*address.Pl
 	if err != nil {
 		return nil, nil, err
 	}
+	if _, local := place.Store.(*dir.Store); local {
+		// A plain folder is a store of its own; one that points outside of itself says so. Of a folder that is not there yet
+		// the store is the one above it, in which the sources may lie: it will not be when the folder is there.
+		err := place.Close()
+		if err == nil {
+			err = dir.Widen(output, fixedParts(sources)...)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if place, err = openPlace(ctx, output); err != nil {
+			return nil, nil, err
+		}
+	}
 	patterns, err := resolveAll(place, sources)
-	if _, local := place.Store.(*dir.Store); !local {
-		return place, patterns, err
-	}
-	// A plain folder is a store of its own; one that points outside of itself says so. Of a folder that is not there yet
-	// the store is the one above it, in which the sources may lie: it will not be when the folder is there.
-	err = place.Close()
-	if err == nil {
-		err = dir.Widen(output, fixedParts(sources)...)
-	}
 	if err != nil {
-		return nil, nil, err
-	}
-	if place, err = openPlace(ctx, output); err != nil {
-		return nil, nil, err
-	}
-	if patterns, err = resolveAll(place, sources); err != nil {
 		return nil, nil, errors.Join(err, place.Close())
 	}
 	return place, patterns, nil
@@ -294,16 +175,6 @@ func fixedParts(sources []string) []string {
 	return fixed
 }
 
-func codeOfIndex(err error) error {
-	switch {
-	case errors.Is(err, foreign.ErrContainer), store.ClassOf(err) == store.IdentityChanged:
-		return exit.Finding(err)
-	case errors.Is(err, draft.ErrExists):
-		return exit.Usage(err)
-	}
-	return err
-}
-
 func printIndexed(out io.Writer, f indexFlags, m *binfmt.Manifest, r *foreign.Report, took time.Duration) error {
 	id := m.Identity()
 	if f.json {
@@ -324,15 +195,7 @@ func printIndexed(out io.Writer, f indexFlags, m *binfmt.Manifest, r *foreign.Re
 	for _, field := range m.Fields {
 		fmt.Fprintf(&text, "field %s (%s)\n", field.Name, field.Kind)
 	}
-	if r.Empty > 0 {
-		fmt.Fprintf(&text, "left out: %d shards without a sample\n", r.Empty)
-	}
-	if r.Incomplete > 0 {
-		fmt.Fprintf(&text, "left out: %d samples that lack a field\n", r.Incomplete)
-	}
-	for _, w := range r.Warnings {
-		fmt.Fprintln(&text, "warning:", w)
-	}
+	text.WriteString(notes(r))
 	_, err := io.WriteString(out, text.String())
 	return err
 }

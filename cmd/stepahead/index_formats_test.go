@@ -3,12 +3,17 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
@@ -85,10 +90,110 @@ func TestIndexFormats(t *testing.T) {
 					t.Errorf("inspect: %d, no %q in %s%s", code, want, out, errOut)
 				}
 			}
-			if code, out, errOut := command(t, "verify", set); code != 0 {
-				t.Errorf("verify: %d, %s%s", code, out, errOut)
-			}
+			checkSums(t, set)
 		})
+	}
+}
+
+// checkSums verifies a dataset, adds sums to it, and has an independent reader read all of it: all agree on identity and bytes. It returns
+// the number of parts.
+func checkSums(t *testing.T, set string) int64 {
+	t.Helper()
+	type checked struct{ Samples, Parts, Bytes, NoSums, Summed, Findings int64 }
+	verify := func(args ...string) (c checked) {
+		code, out, errOut := command(t, append([]string{"verify", set, "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(out, "no_sums", "NoSums")), &c); code != 0 || err != nil {
+			t.Fatalf("verify: %d, %v, %s%s", code, err, out, errOut)
+		}
+		return c
+	}
+	before, adding, after := verify(), verify("--checksum"), verify("--checksum")
+	if adding.Summed != before.NoSums || adding.NoSums != 0 || after.NoSums != 0 || after.Summed != 0 || after.Bytes != before.Bytes {
+		t.Errorf("before %+v, with --checksum %+v, after it %+v", before, adding, after)
+	}
+	_, out, _ := command(t, "inspect", set)
+	if !strings.Contains(out, fmt.Sprintf("%d parts in dataset.sums", before.NoSums)) && before.NoSums > 0 || strings.Contains(out, "none: `stepahead") {
+		t.Errorf("inspect: %s", out)
+	}
+	var read struct {
+		Identity                      string
+		Samples, Parts, Bytes, Summed int64
+	}
+	independent(t, set, &read)
+	if !strings.Contains(out, read.Identity) || read.Samples != after.Samples || read.Parts != after.Parts || read.Bytes != after.Bytes || read.Summed != after.Parts {
+		t.Errorf("the independent reader says %+v, verify %+v", read, after)
+	}
+	return after.Parts
+}
+
+// independent reads a dataset with the reader that was written from docs/format.md alone.
+func independent(t *testing.T, set string, result any) {
+	t.Helper()
+	python, err := filepath.Abs("../../.venv/bin/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(python); err != nil {
+		testdata.Missing(t, "Python with pyarrow (make setup): %v", err)
+	}
+	var errOut bytes.Buffer
+	c := exec.Command(python, "../../binfmt/testdata/read.py", set)
+	c.Stderr = &errOut
+	out, err := c.Output()
+	if err == nil {
+		err = json.Unmarshal(out, result)
+	}
+	if err != nil {
+		t.Fatalf("read.py: %v\n%s", err, errOut.String())
+	}
+}
+
+// TestChecksum: sums that were added are compared with, damaged ones named and replaced, and those of a dataset that was replaced go away.
+func TestChecksum(t *testing.T) {
+	root := t.TempDir()
+	shard, set := filepath.Join(root, "shards/a.tar"), filepath.Join(root, "set")
+	writeTar(t, shard, 5)
+	if code, out, errOut := command(t, "index", shard, "-o", set, "--media", "label"); code != 0 {
+		t.Fatal(code, out, errOut)
+	}
+	if n := checkSums(t, set); n != 10 {
+		t.Fatalf("%d parts", n)
+	}
+	sums := filepath.Join(set, binfmt.SumsName)
+	data, err := os.ReadFile(sums)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(data []byte) {
+		if err := os.WriteFile(sums, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := bytes.Clone(data)
+	other[64+4*3]++ // of sample 1, field label
+	binary.LittleEndian.PutUint32(other[len(other)-4:], binfmt.CRC32C(0, other[64:len(other)-4]))
+	write(other)
+	if code, out, _ := command(t, "verify", set, "--checksum"); code != exit.Found || !strings.Contains(out, `crc: sample 1 ("0001"), field label`) {
+		t.Errorf("other bytes: %d %s", code, out)
+	}
+	write(data[:len(data)-1])
+	if code, out, _ := command(t, "verify", set); code != exit.Found || !strings.Contains(out, "dataset.sums: sums") || !strings.Contains(out, "--checksum") {
+		t.Errorf("cut: %d %s", code, out)
+	}
+	if code, out, _ := command(t, "verify", set, "--checksum"); code != 0 || !strings.Contains(out, "10 parts had no sums") {
+		t.Errorf("made anew: %d %s", code, out)
+	}
+	if now, err := os.ReadFile(sums); err != nil || !bytes.Equal(now, data) {
+		t.Errorf("%v, %d bytes of sums, want the %d from before", err, len(now), len(data))
+	}
+	if _, err := os.Stat(filepath.Join(set, ".stepahead-sums")); err == nil {
+		t.Error("the working folder is still there")
+	}
+	if code, out, errOut := command(t, "index", shard, "-o", set, "--force"); code != 0 {
+		t.Fatal(code, out, errOut)
+	}
+	if _, err := os.Stat(sums); err == nil {
+		t.Error("the sums of the replaced dataset are still there")
 	}
 }
 

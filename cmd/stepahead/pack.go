@@ -21,73 +21,123 @@ import (
 
 // packFlags say what to pack and where to.
 type packFlags struct {
-	output            string
-	options           pack.Options
-	block, bin        byteSize
-	field, pathColumn string
-	columns           map[string]string
-	json              bool
-	source            string
+	containerFlags
+	sources    []string
+	output     string
+	workers    int
+	block, bin byteSize
+	skipBad    bool
+	pathColumn string
+	columns    map[string]string
 }
+
+// The formats of sources that are files, beside those of containers.
+const (
+	formatFolder = "folder"
+	formatList   = "list"
+)
 
 func newPackCommand() *cobra.Command {
 	var f packFlags
 	c := &cobra.Command{
-		Use:   "pack DIR|LIST|URL -o DATASET",
-		Short: "Pack a folder or a list of files into a dataset",
-		Long: `Pack a folder of files, or the files that a list names, into a dataset: large bins, an Arrow index beside
-each, and a manifest. Class folders become labels. A list is a CSV file whose first line names the columns, or
-a .jsonl file with one object a line; one column holds the files' paths, relative to the list, and every other
-one becomes a scalar field. Text in a column called label becomes classes. Source and dataset may each be a URL of a
-store; the paths in a list are then names in the list's store.
+		Use:   "pack SOURCE... -o DATASET",
+		Short: "Pack files or the samples of containers into a dataset",
+		Long: `Pack a folder of files, the files that a list names, or the samples of containers into a dataset: large bins, an Arrow
+index beside each, and a manifest.
 
-The dataset appears at the end, in one step. After an error or a kill the same command goes on where it stopped;
-until then everything is in DATASET/.stepahead-pack.`,
+Class folders become labels. A list is a CSV file whose first line names the columns, or a .jsonl file with one object a line; one
+column holds the files' paths, relative to the list, and every other one becomes a scalar field. Text in a column called label
+becomes classes. Containers are Parquet, LitData, WebDataset tar, Mosaic MDS and TFRecord files, compressed ones too, as a folder, a
+file, or a list of files with braces and globs. Where ` + "`stepahead index`" + ` takes a container as it is, nothing need be packed.
+
+Source and dataset may each be a URL of a store; the paths in a list are then names in the list's store. The dataset appears at
+the end, in one step. After an error or a kill the same command goes on where it stopped; until then everything is in
+DATASET/.stepahead-pack.`,
 		Example: `  stepahead pack photos -o datasets/photos
-  stepahead pack list.csv -o datasets/listed --column code=utf8 --bin-size 4GiB`,
-		Args: cobra.ExactArgs(1),
+  stepahead pack list.csv -o datasets/listed --column code=utf8 --bin-size 4GiB
+  stepahead pack 'cifar/train-*.parquet' -o datasets/cifar
+  stepahead pack 'shards/{000..099}.tar.gz' -o datasets/pairs --field image=jpg,png --field caption=txt`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.source = args[0]
-			return runPack(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			f.sources = args
+			return runPack(cmd.Context(), f, cmd.Flags().Changed, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := c.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "folder or URL of the dataset (required)")
-	flags.IntVar(&f.options.Workers, "workers", 0, "files read at the same time (default: the number of processors; 16 where they come from another machine)")
+	f.add(flags, append(packed(), container{name: formatFolder}, container{name: formatList}), " of containers")
+	flags.StringArrayVar(&f.fields, "field", nil, "name of the media field of files (default image); of containers, a field as name or name=theirs,theirs; may be repeated (default: all fields)")
+	flags.IntVar(&f.workers, "workers", 0, "files or shards read at the same time (default: the number of processors; 16 where they come from another machine)")
 	flags.Var(&f.block, "block-size", "a part that is not larger lies in one block (default: the destination's block size)")
 	flags.Var(&f.bin, "bin-size", "size at which a bin is full (default 16GiB)")
-	flags.BoolVar(&f.options.SkipBad, "skip-bad", false, "leave out empty files and, in folders, files of no known media type")
-	flags.BoolVar(&f.options.Force, "force", false, "replace another dataset at the destination")
-	flags.StringVar(&f.field, "field", pack.ImageField, "name of the media field")
+	flags.BoolVar(&f.skipBad, "skip-bad", false, "leave out empty files and, in folders, files of no known media type")
 	flags.StringVar(&f.pathColumn, "path-column", "path", "name of a list's column of paths")
 	flags.StringToStringVar(&f.columns, "column", nil, "kind of a list's column, as name=int64|float64|bool|utf8")
-	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	return c
 }
 
-func runPack(ctx context.Context, f packFlags, out, errOut io.Writer) error {
+// ofContainers and ofFiles are flags that say something of one kind of source only.
+var (
+	ofContainers = []string{"policy", "split", "media", "classes", "skip-incomplete"}
+	ofFiles      = []string{"skip-bad", "path-column", "column"}
+)
+
+func runPack(ctx context.Context, f packFlags, given func(flag string) bool, out, errOut io.Writer) error {
 	if f.output == "" {
 		return exit.Usage(errors.New("pack: -o DATASET is missing"))
 	}
-	f.options.BlockSize, f.options.BinSize = int64(f.block), int64(f.bin)
-	if err := f.options.Validate(); err != nil {
+	if err := f.fileOptions().Validate(); err != nil {
 		return exit.Usage(err)
+	}
+	found, err := f.findContainers(ctx)
+	if err != nil {
+		return err
+	}
+	useless, source := ofContainers, "files"
+	if found != nil {
+		defer found.close()
+		useless, source = ofFiles, found.kind.Name()
+	}
+	for _, flag := range useless {
+		if given(flag) {
+			return exit.Usage(fmt.Errorf("pack: --%s says nothing of %s", flag, source))
+		}
 	}
 	dst, err := openPlace(ctx, f.output)
 	if err != nil {
 		return fmt.Errorf("pack: %w", err)
 	}
 	defer dst.Close()
-	src, done, err := f.open(ctx, dst)
+	if found != nil {
+		return f.packContainers(ctx, found, dst, out, errOut)
+	}
+	return f.packFiles(ctx, dst, out, errOut)
+}
+
+func (f *packFlags) fileOptions() pack.Options {
+	return pack.Options{Workers: f.workers, BlockSize: int64(f.block), BinSize: int64(f.bin), SkipBad: f.skipBad, Force: f.options.Force}
+}
+
+// packFiles packs a folder or a list.
+func (f *packFlags) packFiles(ctx context.Context, dst *address.Place, out, errOut io.Writer) error {
+	if len(f.sources) > 1 {
+		return exit.Usage(fmt.Errorf("pack: %d sources of files: pack a list of them, or one folder", len(f.sources)))
+	}
+	field, err := f.field()
+	if err != nil {
+		return exit.Usage(fmt.Errorf("pack: %w", err))
+	}
+	o := f.fileOptions()
+	src, done, err := f.open(ctx, dst, field, &o)
 	if err != nil {
 		return codeOfPack(fmt.Errorf("pack: %w", err))
 	}
 	defer done()
 	report := new(pack.Report)
-	f.options.Report = report
+	o.Report = report
 	progress := newMeter(errOut)
-	f.options.Progress = progress.show
-	m, err := pack.Pack(ctx, src, dst.Store, dst.Name, f.options)
+	o.Progress = progress.show
+	m, err := pack.Pack(ctx, src, dst.Store, dst.Name, o)
 	progress.done()
 	if err != nil {
 		return codeOfPack(err)
@@ -95,13 +145,24 @@ func runPack(ctx context.Context, f packFlags, out, errOut io.Writer) error {
 	return printPacked(out, f, m, report)
 }
 
+// field is the name of the media field of files.
+func (f *packFlags) field() (string, error) {
+	switch {
+	case len(f.fields) == 0:
+		return pack.ImageField, nil
+	case len(f.fields) > 1 || strings.Contains(f.fields[0], "="):
+		return "", fmt.Errorf("--field %s: of files it is the name of the one media field, given once", strings.Join(f.fields, " --field "))
+	}
+	return f.fields[0], nil
+}
+
 // remoteWorkers is how many files are read at the same time from a store that is not this machine: each waits for the
 // network most of the time.
 const remoteWorkers = 16
 
 // open takes a folder for a folder and everything else for a list. The function it returns closes what it opened.
-func (f *packFlags) open(ctx context.Context, dst *address.Place) (pack.Source, func(), error) {
-	path, from, err := openSource(ctx, f.source)
+func (f *packFlags) open(ctx context.Context, dst *address.Place, field string, o *pack.Options) (pack.Source, func(), error) {
+	path, from, err := openSource(ctx, f.sources[0])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,25 +179,25 @@ func (f *packFlags) open(ctx context.Context, dst *address.Place) (pack.Source, 
 		done = func() { _ = from.Close() } // it was only read from
 		info, err := from.Store.Stat(ctx, path)
 		if err == nil {
-			err = apart(f.source, info, dst)
+			err = apart(f.sources[0], info, dst)
 		}
 		if err != nil {
 			done()
 			return nil, nil, err
 		}
 		st, isDir = from.Store, info.Dir
-		if f.options.Workers == 0 {
-			f.options.Workers = remoteWorkers
+		if o.Workers == 0 {
+			o.Workers = remoteWorkers
 		}
 	}
 	if isDir {
-		return pack.Folder{Store: st, Root: path, Field: f.field}, done, nil
+		return pack.Folder{Store: st, Root: path, Field: field}, done, nil
 	}
 	kinds := make(map[string]binfmt.Kind, len(f.columns))
 	for name, kind := range f.columns {
 		kinds[name] = binfmt.Kind(kind)
 	}
-	return pack.List{Store: st, Path: path, Field: f.field, PathColumn: f.pathColumn, Kinds: kinds}, done, nil
+	return pack.List{Store: st, Path: path, Field: field, PathColumn: f.pathColumn, Kinds: kinds}, done, nil
 }
 
 // openSource returns the path of a source on this machine, or a name in a store elsewhere.
@@ -176,7 +237,7 @@ func codeOfPack(err error) error {
 	return err
 }
 
-func printPacked(out io.Writer, f packFlags, m *binfmt.Manifest, r *pack.Report) error {
+func printPacked(out io.Writer, f *packFlags, m *binfmt.Manifest, r *pack.Report) error {
 	id := m.Identity()
 	size := int64(0)
 	for _, b := range m.Bins {

@@ -110,9 +110,9 @@ func TestPackExitCodes(t *testing.T) {
 		says string
 	}{
 		{[]string{"pack", source}, exit.Misused, "-o DATASET is missing"},
-		{[]string{"pack"}, exit.Misused, "accepts 1 arg"},
+		{[]string{"pack"}, exit.Misused, "requires at least 1 arg"},
 		{[]string{"pack", source, "-o", set, "--bin-size", "many"}, exit.Misused, "is no size"},
-		{[]string{"pack", source, "-o", set, "--block-size", "1000"}, exit.Misused, "BlockSize is 1000"},
+		{[]string{"pack", source, "-o", set, "--block-size", "1000"}, exit.Misused, "a block has 1000 bytes"},
 		{[]string{"pack", source, "-o", set}, exit.Found, "empty.gif\" is empty"},
 		{[]string{"pack", source + "/none", "-o", set}, exit.Environment, "no such file"},
 		{[]string{"pack", list, "-o", set}, exit.Misused, "another dataset is there already"},

@@ -18,6 +18,7 @@ var goroutineOwners = map[string]string{
 	"agent/serve.go":                "a fetch waits for its reads before it returns",
 	"benchmarks":                    "a measurement ends with its process",
 	"binfmt/foreign/index.go":       "Index waits for its looks at shards",
+	"binfmt/foreign/pack.go":        "Pack waits for its writers of bins",
 	"binfmt/foreign/scan.go":        "Index waits for its scanners",
 	"binfmt/foreign/write.go":       "Index waits for its writers",
 	"binfmt/pack/pack.go":           "Pack waits for its writers of bins",

@@ -13,7 +13,7 @@ import (
 var drawers = []string{"util", "utils", "common", "base", "core", "types", "helper", "helpers", "misc", "shared"}
 
 // rims are the packages that may read flags and the environment, and configure the log.
-var rims = []string{"cmd", "pybind", "internal/testdata", "internal/archtest", "internal/hdfstest/minihdfs", "examples", "benchmarks"}
+var rims = []string{"cmd", "pybind", "internal/testdata", "internal/archtest", "internal/hdfstest/minihdfs", "examples", "benchmarks", "binfmt/draft/drafttest"}
 
 // cgoRooms are the packages that may use cgo; everything else is pure Go. The worker program bounds the stacks of its
 // threads before the Go runtime starts, which only C can do.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
@@ -42,6 +41,12 @@ func New(o Options) *Container { return &Container{o: o, tars: tar.New(o.Policy)
 
 // Name implements foreign.Container: the shards are tar files.
 func (*Container) Name() string { return binfmt.Tar }
+
+// Reading implements foreign.Container.
+func (*Container) Reading() string { return "energon 1" }
+
+// Named implements foreign.Named.
+func (*Container) Named() {}
 
 // Defaults implements foreign.Renamer.
 func (c *Container) Defaults() []foreign.Rename { return c.tars.Defaults() }
@@ -110,8 +115,9 @@ func (c *Container) shardsOf(ctx context.Context, st store.Store, dir string) ([
 		return nil, err
 	}
 	var shards []foreign.Shard
+	without := split.without.bySample(counts)
 	for id, s := range counts {
-		if !slices.Contains(wanted, s.path) || split.without.shard(s.path) {
+		if !wanted[s.path] || split.without[s.path] {
 			continue
 		}
 		name := path.Join(dir, s.path)
@@ -119,7 +125,7 @@ func (c *Container) shardsOf(ctx context.Context, st store.Store, dir string) ([
 		if err != nil {
 			return nil, err
 		}
-		p := &part{x: x, id: int64(id), count: s.samples, without: split.without.of(s.path), newer: info.ModTime.After(made.ModTime)}
+		p := &part{x: x, id: int64(id), count: s.samples, without: without[s.path], newer: info.ModTime.After(made.ModTime)}
 		shards = append(shards, foreign.Shard{Name: name, Known: p, Depends: fmt.Sprintf("%s %d %q", made.Identity, id, p.without.sorted())})
 	}
 	if len(shards) == 0 {

@@ -29,11 +29,11 @@ type counted struct {
 
 // readCounts reads .info.json, or .info.yaml of older versions: shard_counts, whose order is that of the ids.
 func readCounts(ctx context.Context, st store.Store, meta string) ([]counted, error) {
-	parse := parseCounts
-	data, err := store.ReadFile(ctx, st, path.Join(meta, ".info.json"), maxMeta)
+	name, parse := ".info.json", parseCounts
+	data, err := store.ReadFile(ctx, st, path.Join(meta, name), maxMeta)
 	if errors.Is(err, fs.ErrNotExist) {
-		parse = parseOldCounts
-		data, err = store.ReadFile(ctx, st, path.Join(meta, ".info.yaml"), maxMeta)
+		name, parse = ".info.yaml", parseOldCounts
+		data, err = store.ReadFile(ctx, st, path.Join(meta, name), maxMeta)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the shards are not known without .info.json: %w", err)
@@ -43,9 +43,21 @@ func readCounts(ctx context.Context, st store.Store, meta string) ([]counted, er
 		err = errors.New("shard_counts is empty")
 	}
 	if err != nil {
-		return nil, fmt.Errorf(".info.json: %w: %w", err, foreign.ErrContainer)
+		return nil, fmt.Errorf("%s: %w: %w", name, err, foreign.ErrContainer)
 	}
 	return counts, nil
+}
+
+// add appends a shard, which must be inside the dataset and new. seen holds those before it.
+func add(all []counted, seen map[string]bool, name string, samples int64) ([]counted, error) {
+	if err := checkPath(name); err != nil {
+		return nil, err
+	}
+	if seen[name] {
+		return nil, fmt.Errorf("shard_counts: %q occurs twice", name)
+	}
+	seen[name] = true
+	return append(all, counted{name, samples}), nil
 }
 
 func parseCounts(data []byte) ([]counted, error) {
@@ -70,15 +82,9 @@ func parseCounts(data []byte) ([]counted, error) {
 		if err := dec.Decode(&n); err != nil || n < 0 {
 			return nil, fmt.Errorf("shard_counts: %v: want a number of samples (%w)", key, err)
 		}
-		name := key.(string)
-		if err := checkPath(name); err != nil {
+		if all, err = add(all, seen, key.(string), n); err != nil {
 			return nil, err
 		}
-		if seen[name] {
-			return nil, fmt.Errorf("shard_counts: %q occurs twice", name)
-		}
-		seen[name] = true
-		all = append(all, counted{name, n})
 	}
 	return all, nil
 }
@@ -92,16 +98,17 @@ func parseOldCounts(data []byte) ([]counted, error) {
 		return nil, err
 	}
 	var all []counted
+	seen := make(map[string]bool)
 	for _, item := range info.Counts {
 		name, isText := item.Key.(string)
 		n, isCount := item.Value.(uint64)
 		if !isText || !isCount || n > 1<<62 {
 			return nil, fmt.Errorf("shard_counts: %v: %v: want a path and a number of samples", item.Key, item.Value)
 		}
-		if err := checkPath(name); err != nil {
+		var err error
+		if all, err = add(all, seen, name, int64(n)); err != nil {
 			return nil, err
 		}
-		all = append(all, counted{name, int64(n)})
 	}
 	return all, nil
 }
@@ -143,31 +150,34 @@ func parseSplit(data []byte) (split, error) {
 	if err := yaml.Unmarshal(data, &y); err != nil {
 		return split{}, err
 	}
-	s := split{parts: make(map[string][]string)}
+	s := split{parts: make(map[string][]string), without: make(exclusions)}
+	var all foreign.Expander
 	for name, patterns := range y.Parts {
 		for _, p := range patterns {
-			names, err := foreign.Braces(p)
+			names, err := all.Braces(p)
 			if err != nil {
-				return s, fmt.Errorf("%s: %q: %w", name, p, err)
+				return s, fmt.Errorf("%s: %.100q: %w", name, p, err)
 			}
 			s.parts[name] = append(s.parts[name], names...)
 		}
 	}
 	for _, p := range y.Exclude {
-		names, err := foreign.Braces(p)
+		names, err := all.Braces(p)
 		if err != nil {
-			return s, fmt.Errorf("exclude: %q: %w", p, err)
+			return s, fmt.Errorf("exclude: %.100q: %w", p, err)
 		}
-		s.without = append(s.without, names...)
+		for _, n := range names {
+			s.without[n] = true
+		}
 	}
 	return s, nil
 }
 
-// shards lists the paths of a split's shards. Every one must be known.
-func (s split) shards(name string, counts []counted) ([]string, error) {
-	var all []string
+// shards tells which of the shards are a split's. Every one that it names must be known.
+func (s split) shards(name string, counts []counted) (map[string]bool, error) {
+	all := make(map[string]bool, len(counts))
 	for _, c := range counts {
-		all = append(all, c.path)
+		all[c.path] = true
 	}
 	if name == AllSplits || name == "" && s.parts == nil {
 		return all, nil
@@ -175,41 +185,45 @@ func (s split) shards(name string, counts []counted) ([]string, error) {
 	if name == "" {
 		name = "train"
 	}
-	wanted, ok := s.parts[name]
+	named, ok := s.parts[name]
 	if !ok {
-		var have []string
-		for n := range s.parts {
-			have = append(have, n)
-		}
-		slices.Sort(have)
-		return nil, fmt.Errorf("there is no split %q in split.yaml: it has %q: choose one with --split: %w", name, have, foreign.ErrContainer)
+		return nil, fmt.Errorf("there is no split %q in split.yaml: it has %q: choose one with --split: %w", name, slices.Sorted(maps.Keys(s.parts)), foreign.ErrContainer)
 	}
-	for _, w := range wanted {
-		if !slices.Contains(all, w) {
+	wanted := make(map[string]bool, len(named))
+	for _, w := range named {
+		if !all[w] {
 			return nil, fmt.Errorf("split.yaml names the shard %q, .info.json does not know it: %w", w, foreign.ErrContainer)
 		}
+		wanted[w] = true
 	}
 	return wanted, nil
 }
 
 // exclusions are shards, and samples as shard/key.
-type exclusions []string
-
-func (e exclusions) shard(name string) bool { return slices.Contains(e, name) }
+type exclusions map[string]bool
 
 // excluded are keys of samples of one shard.
 type excluded map[string]bool
 
 func (e excluded) sorted() []string { return slices.Sorted(maps.Keys(e)) }
 
-func (e exclusions) of(shard string) excluded {
-	var keys excluded
-	for _, name := range e {
-		if key, ok := strings.CutPrefix(name, shard+"/"); ok {
-			if keys == nil {
-				keys = make(excluded)
+// bySample sorts what is excluded by shard: those that are known are shards, the others samples of one.
+func (e exclusions) bySample(counts []counted) map[string]excluded {
+	shards := make(map[string]bool, len(counts))
+	for _, c := range counts {
+		shards[c.path] = true
+	}
+	keys := make(map[string]excluded)
+	for name := range e {
+		for at := len(name); at > 0; at = strings.LastIndexByte(name[:at], '/') {
+			shard := name[:at]
+			if !shards[shard] || at == len(name) {
+				continue
 			}
-			keys[foreign.KeyText(key)] = true
+			if keys[shard] == nil {
+				keys[shard] = make(excluded)
+			}
+			keys[shard][foreign.KeyText(name[at+1:])] = true
 		}
 	}
 	return keys

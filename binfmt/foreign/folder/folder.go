@@ -37,6 +37,9 @@ func New(o Options) *Container { return &Container{o} }
 // Name implements foreign.Container.
 func (*Container) Name() string { return binfmt.Folder }
 
+// Reading implements foreign.Container.
+func (*Container) Reading() string { return "folder 1" }
+
 // Defaults implements foreign.Renamer.
 func (c *Container) Defaults() []foreign.Rename {
 	if !c.o.Group {

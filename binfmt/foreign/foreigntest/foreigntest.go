@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/binfmt"
@@ -132,4 +134,61 @@ func (s *sink) bytes(p foreign.Part) ([]byte, error) {
 // Warn implements foreign.Sink.
 func (s *sink) Warn(format string, args ...any) {
 	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
+}
+
+// Pack packs a source into a new dataset with one container, and reads all samples of it, each part checked.
+func Pack(t testing.TB, c foreign.Container, src foreign.Source, o foreign.PackOptions) []Sample {
+	t.Helper()
+	root := t.TempDir()
+	m, err := foreign.Pack(t.Context(), []foreign.Container{c}, src, Store(t, root), "/set", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Samples(t, m, filepath.Join(root, "set"))
+}
+
+// Samples reads all samples of a packed dataset in a folder of this machine.
+func Samples(t testing.TB, m *binfmt.Manifest, folder string) []Sample {
+	t.Helper()
+	d := binfmt.NewDataset(m, func(_ context.Context, bin int) (string, error) {
+		return filepath.Join(folder, m.Bins[bin].IndexName()), nil
+	})
+	defer d.Close()
+	samples := make([]Sample, m.Samples())
+	for i := range samples {
+		if err := samples[i].read(t.Context(), d, uint64(i), folder); err != nil {
+			t.Fatalf("sample %d: %v", i, err)
+		}
+	}
+	return samples
+}
+
+func (s *Sample) read(ctx context.Context, d *binfmt.Dataset, sample uint64, folder string) (err error) {
+	*s = Sample{Parts: map[string]binfmt.Part{}, Bytes: map[string][]byte{}, Scalars: map[string]binfmt.Value{}}
+	if s.Key, err = d.Key(ctx, sample); err != nil {
+		return err
+	}
+	for _, f := range d.Manifest().Fields {
+		if !f.Kind.InBin() {
+			s.Scalars[f.Name], err = d.Scalar(ctx, sample, f.Name)
+		} else if s.Parts[f.Name], err = d.Part(ctx, sample, f.Name); err == nil {
+			p := s.Parts[f.Name]
+			s.Bytes[f.Name], err = piece(filepath.Join(folder, d.Manifest().Bins[p.Bin].DataName()), p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func piece(file string, p binfmt.Part) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, p.Len)
+	_, err = f.ReadAt(b, p.Off)
+	return b, errors.Join(err, p.Check(b))
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"strings"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
@@ -13,13 +14,16 @@ import (
 )
 
 // Container is the shards of a Mosaic dataset.
-type Container struct{ policy foreign.Policy }
+type Container struct{}
 
-// New returns a container that treats odd shards by a policy.
-func New(policy foreign.Policy) *Container { return &Container{policy} }
+// New returns the container. There is nothing odd that the usual reader passes over: one policy is as the other.
+func New() *Container { return &Container{} }
 
 // Name implements foreign.Container.
 func (*Container) Name() string { return binfmt.MDS }
+
+// Reading implements foreign.Container.
+func (*Container) Reading() string { return "mds 1" }
 
 // Shards implements foreign.Container. A dataset is named by its folder or by its index.json; several are joined in the order
 // given. Shards without samples are left out.
@@ -43,12 +47,12 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 		samples := int64(0)
 		look := files{st: src.Store, folders: map[string]map[string]store.Info{}}
 		for i, e := range x.Shards {
-			full, err := look.find(ctx, path.Dir(file), e)
+			full, how, err := look.find(ctx, path.Dir(file), e, src.Unpack)
 			if err != nil {
 				return nil, fmt.Errorf("%s: shards[%d]: %w", file, i, err)
 			}
 			if e.Samples > 0 {
-				shards = append(shards, foreign.Shard{Name: full, Known: e, Depends: fmt.Sprintf("%d %s", e.Samples, e.columns())})
+				shards = append(shards, foreign.Shard{Name: full, Known: e, Compression: how, Depends: fmt.Sprintf("%d %s", e.Samples, e.columns())})
 			}
 			samples += e.Samples
 		}
@@ -105,32 +109,56 @@ type files struct {
 	folders map[string]map[string]store.Info
 }
 
-// find returns the name of a shard's file, if it is there, whole and not compressed.
-func (f *files) find(ctx context.Context, dir string, e entry) (string, error) {
-	full := path.Join(dir, e.Raw.Name)
-	info, ok, err := f.stat(ctx, full)
-	switch {
+// find returns the name of a shard's file, if it is there and whole. One that is compressed is found if it may be unpacked, and how is
+// its compression.
+func (f *files) find(ctx context.Context, dir string, e entry, unpack bool) (full, how string, err error) {
+	full = path.Join(dir, e.Raw.Name)
+	found, err := f.whole(ctx, full, e.Raw.Bytes)
+	if found || err != nil {
+		return full, "", err
+	}
+	if e.Zip == nil {
+		return "", "", fmt.Errorf("%s is missing: put it back, or write the index again without it: %w", full, foreign.ErrContainer)
+	}
+	zipped := path.Join(dir, e.Zip.Name)
+	found, err = f.whole(ctx, zipped, e.Zip.Bytes)
+	switch how = compressions[e.compression()]; {
 	case err != nil:
-		return "", err
-	case ok && info.Size != e.Raw.Bytes:
-		return "", fmt.Errorf("%s has %d bytes, want %d: it was cut, is still being written, or is another shard: %w", full, info.Size, e.Raw.Bytes, foreign.ErrContainer)
-	case ok:
-		return full, nil
+		return "", "", err
+	case !found:
+		return "", "", fmt.Errorf("%s is missing, and %s too: put one back, or write the index again without it: %w", zipped, path.Base(full), foreign.ErrContainer)
+	case unpack && how != "":
+		return zipped, how, nil
 	}
-	if e.Zip != nil {
-		if _, zipped, err := f.stat(ctx, path.Join(dir, e.Zip.Name)); err != nil || zipped {
-			return "", fmt.Errorf("%s is compressed (%s): a byte in it has no place of its own that could be read: decompress the shards beside them (each as %s), or write the dataset again with compression=None: %w",
-				path.Join(dir, e.Zip.Name), compressionOf(e), e.Raw.Name, foreign.ErrContainer)
-		}
-	}
-	return "", fmt.Errorf("%s is missing: put it back, or write the index again without it: %w", full, foreign.ErrContainer)
+	return "", "", fmt.Errorf("%s is compressed (%s): a byte in it has no place of its own that could be read: pack the dataset with `stepahead pack`, decompress the shards beside them (each as %s), or write the dataset again with compression=None: %w",
+		zipped, orNone(e.Compression), e.Raw.Name, foreign.ErrContainer)
 }
 
-func compressionOf(e entry) string {
-	if e.Compression == nil {
+// whole says whether a file of that size is there.
+func (f *files) whole(ctx context.Context, name string, size int64) (bool, error) {
+	info, ok, err := f.stat(ctx, name)
+	if ok && info.Size != size {
+		err = fmt.Errorf("%s has %d bytes, want %d: it was cut, is still being written, or is another shard: %w", name, info.Size, size, foreign.ErrContainer)
+	}
+	return ok, err
+}
+
+// compressions are Mosaic's names of compressions. Its Snappy is one block, without a frame.
+var compressions = map[string]string{
+	"zstd": foreign.Zstandard, "gz": foreign.Gzip, "bz2": foreign.Bzip2, "br": foreign.Brotli, "snappy": foreign.SnappyBlock,
+}
+
+// compression is the name of an entry's compression, without its level.
+func (e entry) compression() string {
+	name, _, _ := strings.Cut(orNone(e.Compression), ":")
+	return name
+}
+
+func orNone(s *string) string {
+	if s == nil {
 		return "compression not given"
 	}
-	return *e.Compression
+	return *s
 }
 
 func (f *files) stat(ctx context.Context, name string) (store.Info, bool, error) {

@@ -7,12 +7,17 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
@@ -35,7 +40,7 @@ func readPeer(t testing.TB) map[string][]map[string]string {
 }
 
 func read(t testing.TB, dir string) ([]foreigntest.Sample, error) {
-	samples, _, err := foreigntest.Read(t.Context(), New(foreign.Strict), foreign.Source{Store: foreigntest.Store(t, dir), Names: []string{"/"}})
+	samples, _, err := foreigntest.Read(t.Context(), New(), foreign.Source{Store: foreigntest.Store(t, dir), Names: []string{"/"}})
 	return samples, err
 }
 
@@ -238,11 +243,11 @@ func TestOthers(t *testing.T) {
 	}
 	st := foreigntest.Store(t, dir)
 	for _, name := range []string{"/lit", "/list", "/text", "/photos", "/photos/a.jpg"} {
-		if shards, err := New(foreign.Strict).Shards(t.Context(), foreign.Source{Store: st, Names: []string{name}}); shards != nil || err != nil {
+		if shards, err := New().Shards(t.Context(), foreign.Source{Store: st, Names: []string{name}}); shards != nil || err != nil {
 			t.Errorf("%s: %v, %v", name, shards, err)
 		}
 	}
-	if _, err := New(foreign.Strict).Shards(t.Context(), foreign.Source{Store: st, Names: []string{"/a.mds"}}); !errors.Is(err, foreign.ErrContainer) {
+	if _, err := New().Shards(t.Context(), foreign.Source{Store: st, Names: []string{"/a.mds"}}); !errors.Is(err, foreign.ErrContainer) {
 		t.Errorf("a shard alone: %v", err)
 	}
 	if _, err := foreign.Refusals().Shards(t.Context(), foreign.Source{Store: st, Names: []string{"/lit"}}); !errors.Is(err, foreign.ErrContainer) || !strings.Contains(err.Error(), "LitData") {
@@ -267,7 +272,7 @@ func rows(t testing.TB, data []byte) ([]foreign.Part, error) {
 		t.Fatal(err)
 	}
 	var to parts
-	err = New(foreign.Strict).Rows(context.Background(), foreign.Source{}, foreign.Shard{Name: "/x", Known: x.Shards[0]}, foreigntest.Reader(data), &to)
+	err = New().Rows(context.Background(), foreign.Source{}, foreign.Shard{Name: "/x", Known: x.Shards[0]}, foreigntest.Reader(data), &to)
 	return to.all, err
 }
 
@@ -346,4 +351,104 @@ func FuzzIndex(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPackCompressed: compressed shards, which lie at no place of their own, are packed, with the bytes that Mosaic's reader gives: the one
+// that its writer compressed, and the same shard in each compression that it knows.
+func TestPackCompressed(t *testing.T) {
+	want := readPeer(t)["testdata/kept"]
+	raw, err := os.ReadFile("testdata/kept/shard.00000.mds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, pack := range map[string]func(w io.Writer) io.WriteCloser{
+		"zstd":   nil,
+		"gz":     func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+		"br":     func(w io.Writer) io.WriteCloser { return brotli.NewWriter(w) },
+		"snappy": func(w io.Writer) io.WriteCloser { return block{w} },
+	} {
+		t.Run(how, func(t *testing.T) {
+			dir := copyOf(t, "kept")
+			if err := os.Remove(filepath.Join(dir, "shard.00000.mds")); err != nil {
+				t.Fatal(err)
+			}
+			if pack != nil {
+				var b bytes.Buffer
+				w := pack(&b)
+				if _, err := w.Write(raw); err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(w.Close(), os.WriteFile(filepath.Join(dir, "shard.00000.mds."+how), b.Bytes(), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+				reindex(t, dir, how, b.Len())
+			}
+			src := foreign.Source{Store: foreigntest.Store(t, dir), Names: []string{"/"}, Unpack: true}
+			got := foreigntest.Pack(t, New(), src, foreign.PackOptions{Options: foreign.Options{Media: columnsOf(want[0])}})
+			if len(got) != len(want) {
+				t.Fatalf("%d samples, want %d", len(got), len(want))
+			}
+			for i, s := range got {
+				for column, value := range want[i] {
+					if got := hex.EncodeToString(s.Bytes[foreign.FieldName(column)]); got != value {
+						t.Errorf("sample %d, column %s: %.100s; the peer gives %.100s", i, column, got, value)
+					}
+				}
+			}
+		})
+	}
+}
+
+func columnsOf(sample map[string]string) []string {
+	var all []string
+	for column := range sample {
+		all = append(all, foreign.FieldName(column))
+	}
+	return all
+}
+
+// block writes one block of Snappy, as Mosaic's does.
+type block struct{ w io.Writer }
+
+func (b block) Write(p []byte) (int, error) {
+	_, err := b.w.Write(s2.EncodeSnappy(nil, p))
+	return len(p), err
+}
+
+func (block) Close() error { return nil }
+
+// reindex changes what the index of "kept" says of its compressed shard.
+func reindex(t *testing.T, dir, how string, size int) {
+	t.Helper()
+	edit(t, filepath.Join(dir, "index.json"), func(data []byte) []byte {
+		var x map[string]any
+		if err := json.Unmarshal(data, &x); err != nil {
+			t.Fatal(err)
+		}
+		shard := x["shards"].([]any)[0].(map[string]any)
+		shard["compression"] = how + ":3"
+		shard["zip_data"] = map[string]any{"basename": "shard.00000.mds." + how, "bytes": size, "hashes": map[string]string{}}
+		data, err := json.Marshal(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	})
+}
+
+// TestPackMissing: a compressed shard that is neither there as it was nor compressed, or is cut, is an error that names it.
+func TestPackMissing(t *testing.T) {
+	for words, change := range map[string]func(file string) error{
+		"shard.00000.mds.zstd is missing, and shard.00000.mds too": os.Remove,
+		"bytes, want": func(file string) error { return os.Truncate(file, 10) },
+	} {
+		dir := copyOf(t, "kept")
+		if err := errors.Join(os.Remove(filepath.Join(dir, "shard.00000.mds")), change(filepath.Join(dir, "shard.00000.mds.zstd"))); err != nil {
+			t.Fatal(err)
+		}
+		src := foreign.Source{Store: foreigntest.Store(t, dir), Names: []string{"/"}, Unpack: true}
+		if _, err := New().Shards(t.Context(), src); !errors.Is(err, foreign.ErrContainer) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q", err, words)
+		}
+	}
 }

@@ -30,6 +30,9 @@ func New() *Container { return &Container{} }
 // Name implements foreign.Container.
 func (*Container) Name() string { return binfmt.Megatron }
 
+// Reading implements foreign.Container.
+func (*Container) Reading() string { return "megatron 1" }
+
 // Shards implements foreign.Container. A pair is named by its .bin, its .idx, both, or what their names begin with, as Megatron
 // does; of a folder, all its pairs are taken, sorted by bytes. Both files have to lie side by side.
 func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.Shard, error) {

@@ -25,6 +25,12 @@ func New(policy foreign.Policy) *Container { return &Container{policy} }
 // Name implements foreign.Container.
 func (*Container) Name() string { return binfmt.Tar }
 
+// Reading implements foreign.Container.
+func (*Container) Reading() string { return "tar 1" }
+
+// Named implements foreign.Named.
+func (*Container) Named() {}
+
 // Defaults implements foreign.Renamer.
 func (*Container) Defaults() []foreign.Rename { return foreign.NamedFiles() }
 
@@ -38,6 +44,10 @@ func (*Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.Sha
 			return nil, err
 		}
 		for _, n := range names {
+			if src.Unpack {
+				shards = append(shards, foreign.Shard{Name: n, Compression: foreign.ByContent})
+				continue
+			}
 			if err := compressed(n); err != nil {
 				return nil, err
 			}
@@ -84,7 +94,7 @@ func shardsIn(ctx context.Context, src foreign.Source, dir string) ([]string, er
 	return names, nil
 }
 
-const advice = "a byte in it has no place of its own that could be read: uncompress the shards (gunzip, zstd -d), or unpack them and give the folder to `stepahead pack`"
+const advice = "a byte in it has no place of its own that could be read: uncompress the shards (gunzip, zstd -d), or pack them with `stepahead pack`"
 
 // compressed refuses names of compressed archives.
 func compressed(name string) error {

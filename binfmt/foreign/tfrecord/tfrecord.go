@@ -13,6 +13,7 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
 	"github.com/stepahead-io/stepahead/binfmt/media"
+	"github.com/stepahead-io/stepahead/store"
 )
 
 // A record is its length (u64), the length's masked CRC32C (u32), the payload, and its masked CRC32C (u32).
@@ -25,13 +26,16 @@ const (
 const Field = "record"
 
 // Container is TFRecord files.
-type Container struct{ policy foreign.Policy }
+type Container struct{}
 
-// New returns a container that treats odd files by a policy.
-func New(policy foreign.Policy) *Container { return &Container{policy} }
+// New returns the container. There is nothing odd that the usual reader passes over: one policy is as the other.
+func New() *Container { return &Container{} }
 
 // Name implements foreign.Container.
 func (*Container) Name() string { return binfmt.TFRecord }
+
+// Reading implements foreign.Container.
+func (*Container) Reading() string { return "tfrecord 1" }
 
 // Shards implements foreign.Container. A file is known by its first record's length, whose checksum must be right. Of a folder, the
 // files with tfrecord in their names are taken, sorted by bytes. Empty files, which hold no record, are left out.
@@ -49,6 +53,14 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 	if len(shards) == 0 {
 		return nil, nil
 	}
+	if src.Unpack {
+		if err := packedOnes(ctx, src.Store, shards); err != nil {
+			return nil, err
+		}
+		if shards[0].Compression != "" && (named(shards[0].Name) || src.Chosen) {
+			return shards, nil
+		}
+	}
 	// One file tells what the source is; the others are held to it when they are read.
 	first := shards[0].Name
 	head, err := foreign.Head(ctx, src.Store, first, headSize)
@@ -63,6 +75,20 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 		return nil, fmt.Errorf("%s: offset 0: %w", first, err)
 	}
 	return nil, nil // not a TFRecord file, or a compressed one, which is refused as all compressed files are
+}
+
+// packedOnes finds out which shards are compressed. A record's length may begin as a compressed file does, so its checksum is asked first.
+func packedOnes(ctx context.Context, st store.Store, shards []foreign.Shard) error {
+	for i, s := range shards {
+		head, err := foreign.Head(ctx, st, s.Name, headSize)
+		if err != nil {
+			return err
+		}
+		if _, err := length(head); err != nil {
+			shards[i].Compression = foreign.Compression(head)
+		}
+	}
+	return nil
 }
 
 func named(name string) bool { return strings.Contains(strings.ToLower(path.Base(name)), "tfrecord") }

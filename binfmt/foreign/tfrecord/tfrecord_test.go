@@ -56,7 +56,7 @@ func TestRecords(t *testing.T) {
 			if name != "made.tfrecord" {
 				dir = filepath.Dir(testdata.Path(t, "shards/grain/"+name))
 			}
-			got, warnings, err := foreigntest.Read(t.Context(), New(foreign.Strict), foreign.Source{Store: foreigntest.Store(t, dir), Names: []string{"/" + name}})
+			got, warnings, err := foreigntest.Read(t.Context(), New(), foreign.Source{Store: foreigntest.Store(t, dir), Names: []string{"/" + name}})
 			if err != nil || len(warnings) > 0 || len(got) != len(want) {
 				t.Fatalf("%d records, %q, %v; want %d", len(got), warnings, err, len(want))
 			}
@@ -107,7 +107,7 @@ func TestShards(t *testing.T) {
 		{"/damaged.tfrecords", "", "the length's checksum is"},
 		{"/", "", "damaged.tfrecords"},
 	} {
-		shards, err := New(foreign.Strict).Shards(t.Context(), foreign.Source{Store: st, Names: strings.Fields(c.names)})
+		shards, err := New().Shards(t.Context(), foreign.Source{Store: st, Names: strings.Fields(c.names)})
 		var names []string
 		for _, s := range shards {
 			names = append(names, s.Name)
@@ -126,7 +126,7 @@ func TestShards(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "zipped.tfrecord.gz")); err != nil {
 		t.Fatal(err)
 	}
-	samples, _, err := foreigntest.Read(t.Context(), New(foreign.Strict), foreign.Source{Store: st, Names: []string{"/"}})
+	samples, _, err := foreigntest.Read(t.Context(), New(), foreign.Source{Store: st, Names: []string{"/"}})
 	if err != nil || len(samples) != 12 || samples[0].Key != "x.tfrecord-00000-of-00002/0" || samples[11].Key != "x.tfrecord-00001-of-00002/5" {
 		t.Errorf("a folder: %d samples, %v", len(samples), err)
 	}
@@ -140,7 +140,7 @@ func (*counting) Warn(string, ...any)       {}
 
 func rows(data []byte) ([]foreign.Part, error) {
 	var to counting
-	err := New(foreign.Strict).Rows(context.Background(), foreign.Source{}, foreign.Shard{Name: "/x"}, foreigntest.Reader(data), &to)
+	err := New().Rows(context.Background(), foreign.Source{}, foreign.Shard{Name: "/x"}, foreigntest.Reader(data), &to)
 	return to.parts, err
 }
 
@@ -216,4 +216,41 @@ func FuzzRecords(f *testing.F) {
 			t.Fatalf("the records end at %d of %d bytes", end, len(data))
 		}
 	})
+}
+
+// TestPackCompressed: a file that is compressed with gzip, as TensorFlow does, is packed with the records of the file as it was; one whose payload
+// does not have its checksum is refused.
+func TestPackCompressed(t *testing.T) {
+	data := testdata.Read(t, "shards/grain/morris_sequence_first_5.tfrecord")
+	dir := t.TempDir()
+	write := func(name string, data []byte) {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, err := w.Write(data)
+		if err := errors.Join(err, w.Close(), os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.tfrecord.gz", data)
+	plain := foreigntest.Pack(t, New(), sourceOf(t, filepath.Dir(testdata.Path(t, "shards/grain/morris_sequence_first_5.tfrecord")), "/morris_sequence_first_5.tfrecord"), foreign.PackOptions{})
+	got := foreigntest.Pack(t, New(), sourceOf(t, dir, "/a.tfrecord.gz"), foreign.PackOptions{})
+	if len(got) != 5 || len(plain) != 5 {
+		t.Fatalf("%d samples, %d of the file as it was", len(got), len(plain))
+	}
+	for i := range got {
+		if !bytes.Equal(got[i].Bytes[Field], plain[i].Bytes[Field]) || got[i].Key != fmt.Sprintf("000000-a.tfrecord.gz/%09d", i) {
+			t.Errorf("record %d: %s, %d bytes, want %d", i, got[i].Key, len(got[i].Bytes[Field]), len(plain[i].Bytes[Field]))
+		}
+	}
+	damaged := bytes.Clone(data)
+	damaged[headSize] ^= 1
+	write("b.tfrecord.gz", damaged)
+	_, err := foreign.Pack(t.Context(), []foreign.Container{New()}, sourceOf(t, dir, "/b.tfrecord.gz"), foreigntest.Store(t, t.TempDir()), "/set", foreign.PackOptions{})
+	if !errors.Is(err, foreign.ErrContainer) || !strings.Contains(err.Error(), "the container says") {
+		t.Errorf("another payload: %v", err)
+	}
+}
+
+func sourceOf(t *testing.T, dir, name string) foreign.Source {
+	return foreign.Source{Store: foreigntest.Store(t, dir), Names: []string{name}, Unpack: true}
 }
