@@ -57,6 +57,7 @@ def provider(
             begin at `consumed_train_samples`.
         locate: the dataset of a Megatron prefix. Default: the prefix itself if it is a dataset, else
             PREFIX.stepahead, which `stepahead index PREFIX.idx -o PREFIX.stepahead` makes.
+        loader: what opens the datasets; another one than `DataLoader` has its arguments and methods.
         options: arguments of `DataLoader`, such as agents, prefetch or record.
 
     The provider gives every process what it reads: iterators without end on the ranks that Megatron reads from, None on

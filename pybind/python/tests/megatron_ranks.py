@@ -310,7 +310,7 @@ def rendezvous(rank: int, ports: Any) -> dist.Store:
 
 
 def one_rank(rank: int, ports: Any, folder: pathlib.Path, photos: str) -> None:
-    faulthandler.dump_traceback_later(200, exit=True)  # a hang says where
+    faulthandler.dump_traceback_later(500, exit=True)  # a hang says where
     dist.init_process_group("gloo", store=rendezvous(rank, ports), rank=rank, world_size=WORLD)
     initialize_rerun_state_machine(mode=RerunMode.VALIDATE_RESULTS)
     text_training(folder)

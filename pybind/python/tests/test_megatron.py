@@ -302,6 +302,7 @@ def write_tokens(prefix: pathlib.Path, sequences: int, seed: int) -> None:
     run("index", f"{prefix}.idx", "-o", f"{prefix}.stepahead")
 
 
+@pytest.mark.timeout(600)  # processes import Megatron for seconds, and on a busy machine for minutes
 def test_driven_by_megatron_core(tmp_path: pathlib.Path, dataset: pathlib.Path) -> None:
     """Four processes under megatron-core's parallel state, in several layouts."""
     write_tokens(tmp_path / "a", 120, 1)
@@ -311,7 +312,7 @@ def test_driven_by_megatron_core(tmp_path: pathlib.Path, dataset: pathlib.Path) 
         [sys.executable, "-W", "ignore", str(script), str(tmp_path), str(dataset)],
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=550,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         check=False,
     )
@@ -330,7 +331,7 @@ def example(*given: object) -> subprocess.Popen[str]:
 
 
 def lines(process: subprocess.Popen[str]) -> list[str]:
-    out, err = process.communicate(timeout=200)
+    out, err = process.communicate(timeout=250)
     assert process.returncode == 0, err
     return out.splitlines()
 
@@ -354,6 +355,7 @@ def killed_and_resumed(tmp_path: pathlib.Path, iterations: int, last: int, *give
     assert lines(example(*given, "--save", tmp_path / "killed")) == want[saved:]
 
 
+@pytest.mark.timeout(600)
 def test_example_of_text(tmp_path: pathlib.Path) -> None:
     write_tokens(tmp_path / "a", 300, 3)
     write_tokens(tmp_path / "b", 300, 4)
@@ -361,5 +363,6 @@ def test_example_of_text(tmp_path: pathlib.Path) -> None:
     killed_and_resumed(tmp_path, 50, 15, "--data-path", *blend, "--seq-length", 16, "--vocab-size", 64)
 
 
+@pytest.mark.timeout(600)
 def test_example_of_pictures(tmp_path: pathlib.Path, dataset: pathlib.Path) -> None:
     killed_and_resumed(tmp_path, 30, 7, "--pictures", dataset, "--seq-length", 12)
