@@ -57,7 +57,7 @@ const (
 	maxBlock = 1 << 30
 	// A file that unpacks to more than bombRatio times its length, and to more than bombSize bytes, is refused.
 	bombRatio = 250
-	bombSize  = 256 << 20
+	bombSize  = 64 << 20
 )
 
 // errPacked: a compressed file is damaged, or of a kind that is not unpacked.

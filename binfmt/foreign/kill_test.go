@@ -55,7 +55,7 @@ func TestKilled(t *testing.T) {
 			if name == "pack" {
 				zip(t, filepath.Join(root, "shards", "003.tar"))
 			}
-			drafttest.Killed(t, name, root, write, 3, nil)
+			drafttest.Killed(t, name, root, write, 2, nil)
 		})
 	}
 }

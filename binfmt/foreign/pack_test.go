@@ -234,7 +234,7 @@ func TestPackRefuses(t *testing.T) {
 		"xz":             {[]byte("\xfd7zXZ\x00\x00\x04"), "unpacking it (xz): this program does not know how"},
 		"twice":          {compressed(t, "zst", gz), "the file is compressed (gzip)"},
 		"no archive":     {compressed(t, "gz", []byte("nothing")), "offset 0"},
-		"a bomb":         {compressed(t, "gz", make([]byte, 300<<20)), "a bomb"},
+		"a bomb":         {bytes.Repeat(compressed(t, "gz", make([]byte, 4<<20)), 17), "a bomb"}, // 68 MiB
 		"empty":          {compressed(t, "gz", nil), "empty"},
 		"an empty file":  {nil, "empty"},
 	} {
