@@ -135,6 +135,9 @@ func BenchmarkDelayedLink(b *testing.B) {
 			s := openCluster(b, c, func(o *hdfs.Options) { o.Dial = link.Dial })
 			var bytes int64
 			for b.Loop() {
+				if err := s.Prefetch(b.Context(), names); err != nil {
+					b.Fatal(err)
+				}
 				stats, err := Read(b.Context(), openAll(b, s, names), wants, Options{})
 				if err != nil {
 					b.Fatal(err)

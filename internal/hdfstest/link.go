@@ -1,6 +1,7 @@
 package hdfstest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -32,10 +33,10 @@ type lane struct {
 	free      time.Time // when all that came before has passed
 }
 
-// What a Link holds of one connection, on its way: window bytes, as TCP's window does, in pieces of at most linkPiece.
+// What a Link holds of one connection, on its way: up to window bytes, as TCP's window does, in pieces of at most linkPiece.
 const (
-	linkPiece = 64 << 10
-	window    = 8 << 20
+	linkPiece = 256 << 10
+	window    = 16 << 20
 )
 
 // Link returns a link that ends with the test.
@@ -136,13 +137,12 @@ func (l *Link) pass(dst, src net.Conn, way *lane) {
 		}
 		_ = dst.(*net.TCPConn).CloseWrite()
 	})
-	for {
-		data := make([]byte, linkPiece)
+	for data := make([]byte, linkPiece); ; {
 		n, err := src.Read(data)
 		if n > 0 {
 			sent := way.send(time.Now(), n)
+			parcels <- parcel{bytes.Clone(data[:n]), sent.Add(l.delay)}
 			time.Sleep(time.Until(sent) - linkSlack)
-			parcels <- parcel{data[:n], sent.Add(l.delay)}
 		}
 		if err != nil {
 			break
@@ -152,8 +152,9 @@ func (l *Link) pass(dst, src net.Conn, way *lane) {
 	arriving.Wait()
 }
 
-// linkSlack is how far ahead of its turn a connection may book the next piece: timers are late by about as much.
-const linkSlack = 2 * time.Millisecond
+// linkSlack is how far ahead of its turn a connection may book the next piece, as a router's queue holds some. On a busy
+// machine timers are late by about as much.
+const linkSlack = 20 * time.Millisecond
 
 // linkCredit is for how long a link that nobody used may be used faster: what a late timer has missed is not lost.
 const linkCredit = 10 * time.Millisecond
@@ -166,6 +167,9 @@ func (w *lane) send(now time.Time, n int) time.Time {
 		w.free = idle
 	}
 	w.free = w.free.Add(time.Duration(float64(n) / w.perSecond * float64(time.Second)))
+	if w.free.Before(now) {
+		return now
+	}
 	return w.free
 }
 

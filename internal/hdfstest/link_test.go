@@ -74,7 +74,7 @@ func TestLink(t *testing.T) {
 		l := newLink(rtt, rate)
 		took := fetch(t, l, farEnd(t, c.bytes), c.connections, c.bytes)
 		want := rtt + time.Duration(c.connections*c.bytes)*time.Second/rate
-		if took < want-linkCredit-linkSlack || took > 10*want {
+		if took < want-linkCredit || took > 10*want {
 			t.Errorf("%d connections, %d bytes each: %v, want %v", c.connections, c.bytes, took, want)
 		}
 		l.end(t)
