@@ -122,27 +122,8 @@ type Blob struct {
 	Off, Len int64
 }
 
-// Problem is one thing that is wrong with a checkpoint.
-type Problem struct {
-	// Kind is a word for programs, listed in docs/checkpoints.md.
-	Kind string `json:"kind"`
-	// File and Tensor say where; "" where it is not about one.
-	File   string `json:"file,omitempty"`
-	Tensor string `json:"tensor,omitempty"`
-	Detail string `json:"detail"`
-}
-
-// String is one line.
-func (p Problem) String() string {
-	text := p.Kind + ": "
-	if p.File != "" {
-		text += p.File + ": "
-	}
-	if p.Tensor != "" {
-		text += fmt.Sprintf("tensor %.200q: ", p.Tensor)
-	}
-	return text + p.Detail
-}
+// Problem is one thing that is wrong with a checkpoint. The words of its Kind, for programs, are listed in docs/checkpoints.md.
+type Problem = safetensors.Problem
 
 // Complete returns nil, or an error that matches ErrIncomplete and names the first reasons.
 func (c *Checkpoint) Complete() error {

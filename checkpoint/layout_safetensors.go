@@ -125,9 +125,7 @@ func (r *reader) readIndexed(ctx context.Context, index int, weights []int) erro
 		byFile[path.Base(r.c.Files[i].Name)] = headers[k]
 		r.addWhole(i, headers[k])
 	}
-	for _, p := range x.Check(byFile) {
-		r.c.Problems = append(r.c.Problems, Problem(p))
-	}
+	r.c.Problems = append(r.c.Problems, x.Check(byFile)...)
 	for _, i := range weights {
 		if byFile[r.c.Files[i].Name] == nil {
 			r.doubt("file-unlisted", r.c.Files[i].Name, "the index does not name it")
