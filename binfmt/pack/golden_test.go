@@ -18,6 +18,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/draft"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden dataset and its dump anew")
@@ -164,8 +165,8 @@ func python(t *testing.T, script, folder string, result any) {
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
 	out, err := cmd.Output()
-	if err != nil && os.Getenv("CI") != "true" && (errors.Is(err, exec.ErrNotFound) || strings.Contains(errOut.String(), "ModuleNotFoundError")) {
-		t.Skipf("SKIPPED: no Python with pyarrow, duckdb and polars (run make setup): %v\n%s", err, errOut.String())
+	if errors.Is(err, exec.ErrNotFound) || strings.Contains(errOut.String(), "ModuleNotFoundError") {
+		testdata.Missing(t, "Python with pyarrow, duckdb and polars (run make setup): %v\n%s", err, errOut.String())
 	}
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", script, err, errOut.String())

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 // golden is testdata/golden.json, which testdata/golden.py makes with torch.
@@ -54,15 +56,7 @@ func (b *goldenBlob) UnmarshalJSON(data []byte) error {
 
 func readGolden(t testing.TB) golden {
 	t.Helper()
-	data, err := os.ReadFile("testdata/golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var g golden
-	if err := json.Unmarshal(data, &g); err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return testdata.ReadJSON[golden](t, "testdata/golden.json")
 }
 
 // unzip reads a file of a save as torch wrote it.

@@ -4,10 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"os"
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 // golden is testdata/golden.json, which testdata/golden.py makes with the safetensors package.
@@ -37,15 +38,7 @@ func (g *goldenTensor) UnmarshalJSON(data []byte) error {
 
 func readGolden(t testing.TB) golden {
 	t.Helper()
-	data, err := os.ReadFile("testdata/golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var g golden
-	if err := json.Unmarshal(data, &g); err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return testdata.ReadJSON[golden](t, "testdata/golden.json")
 }
 
 // stricter are the cases that the package accepts and we do not, with the rule.

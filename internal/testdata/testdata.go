@@ -2,6 +2,7 @@
 package testdata
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -56,4 +57,18 @@ func Missing(t testing.TB, format string, args ...any) {
 		t.Fatalf("missing, and CI=true: "+format, args...)
 	}
 	t.Skipf("SKIPPED, missing: "+format, args...)
+}
+
+// ReadJSON reads a JSON file of the package that is tested, such as its golden values.
+func ReadJSON[T any](t testing.TB, path string) T {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return v
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"math"
 	"os"
@@ -16,20 +15,13 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
 	"github.com/stepahead-io/stepahead/binfmt/foreign/foreigntest"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 // readPeer gives what LitData's reader gives for every item: the bytes of each leaf (testdata/make.py).
 func readPeer(t testing.TB) map[string][]map[string]string {
 	t.Helper()
-	data, err := os.ReadFile("testdata/expect.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all map[string][]map[string]string
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return testdata.ReadJSON[map[string][]map[string]string](t, "testdata/expect.json")
 }
 
 func source(t testing.TB, dir string) foreign.Source {

@@ -28,15 +28,7 @@ import (
 // readPeer gives what Mosaic's reader gives for every sample: the bytes of each column (testdata/make.py).
 func readPeer(t testing.TB) map[string][]map[string]string {
 	t.Helper()
-	data, err := os.ReadFile("testdata/expect.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all map[string][]map[string]string
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return testdata.ReadJSON[map[string][]map[string]string](t, "testdata/expect.json")
 }
 
 func read(t testing.TB, dir string) ([]foreigntest.Sample, error) {

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -28,15 +27,7 @@ type expected struct {
 
 func readExpected(t testing.TB) map[string][]expected {
 	t.Helper()
-	data, err := os.ReadFile("testdata/expect.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all map[string][]expected
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return testdata.ReadJSON[map[string][]expected](t, "testdata/expect.json")
 }
 
 func made(t testing.TB) []byte {

@@ -4,17 +4,17 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"reflect"
 	"runtime"
 	"sort"
 	"strings"
 	"testing"
+
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 // golden is testdata/golden.json, which testdata/golden.py makes with Python's own pickler.
@@ -37,15 +37,7 @@ type golden struct {
 
 func readGolden(t testing.TB) golden {
 	t.Helper()
-	data, err := os.ReadFile("testdata/golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var g golden
-	if err := json.Unmarshal(data, &g); err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return testdata.ReadJSON[golden](t, "testdata/golden.json")
 }
 
 // thing is an instance of the one class that tests allow.
