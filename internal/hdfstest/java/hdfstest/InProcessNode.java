@@ -42,7 +42,7 @@ final class InProcessNode implements Node {
   }
 
   @Override
-  public void kill() throws IOException {
+  public void kill() throws Exception {
     synchronized (dfs) {
       if (running()) {
         stopped = dfs.stopDataNode(dfs.getDataNodes().indexOf(node)); // the list closes up when one leaves
