@@ -155,7 +155,7 @@ func (f *Fault) wrap(c *call, err error) error {
 // half does half of a write, or all of a read and spoils the second half of each buffer: what a broken
 // connection leaves behind. Its error is of class Retryable.
 func half(c *call, do func() error) error {
-	c.data = c.data[:len(c.data)/2]
+	c.data, c.part = c.data[:len(c.data)/2], c.part[:len(c.part)/2]
 	if err := do(); err != nil {
 		return err
 	}

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
 )
 
 // operation names a call in metrics, faults and errors. The set is closed.
@@ -33,14 +36,15 @@ func (o operation) String() string { return operationNames[o] }
 type call struct {
 	op     operation
 	name   string
-	node   string  // the replica asked for, empty if any will do
-	ranges []Range // of a read
-	data   []byte  // of a write
+	node   string   // the replica asked for, empty if any will do
+	ranges []Range  // of a read
+	data   []byte   // of a write
+	part   [][]byte // of a write of a part
 }
 
 // bytes is the payload that the call moves.
 func (c *call) bytes() int64 {
-	n := int64(len(c.data))
+	n := int64(len(c.data)) + lengthOf(c.part)
 	for _, r := range c.ranges {
 		n += int64(len(r.Buf))
 	}
@@ -65,6 +69,8 @@ var (
 	_ ReadCounter   = (*hooked)(nil)
 	_ BlockSizer    = (*hooked)(nil)
 	_ Replicator    = (*hooked)(nil)
+	_ PartsCreator  = (*hooked)(nil)
+	_ Claimer       = (*hooked)(nil)
 	_ ReplicaReader = (*hookedFile)(nil)
 	_ Bridger       = (*hookedFile)(nil)
 )
@@ -113,6 +119,29 @@ func (h *hooked) Create(ctx context.Context, name string) (Writer, error) {
 		return nil, err
 	}
 	return &hookedWriter{Writer: w, h: h, ctx: ctx, name: name}, nil
+}
+
+func (h *hooked) CreateParts(ctx context.Context, name string) (PartsWriter, error) {
+	var w PartsWriter
+	err := h.around(ctx, &call{op: opCreate, name: name}, func() (err error) {
+		w, err = CreateParts(ctx, h.inner, name)
+		return err
+	})
+	if err != nil {
+		if w != nil {
+			w.Abort()
+		}
+		return nil, err
+	}
+	return &hookedParts{PartsWriter: w, h: h, ctx: ctx, name: name}, nil
+}
+
+// Claim has no hook: what is held is no file.
+func (h *hooked) Claim(ctx context.Context, name string) (Claim, error) {
+	if c, ok := h.inner.(Claimer); ok {
+		return c.Claim(ctx, name)
+	}
+	return nil, unsupported("Claim", name)
 }
 
 func (h *hooked) Rename(ctx context.Context, from, to string) error {
@@ -219,6 +248,37 @@ func (w *hookedWriter) Close() error {
 	err := w.h.around(w.ctx, &call{op: opClose, name: w.name}, w.Writer.Close)
 	if err != nil {
 		w.Abort() // no-op if the inner Close has failed by itself
+	}
+	return err
+}
+
+// hookedParts runs the hook around WritePart and Close.
+type hookedParts struct {
+	PartsWriter
+	h      *hooked
+	ctx    context.Context // of CreateParts
+	name   string
+	failed atomic.Bool // a part did, which the inner store need not know
+}
+
+func (w *hookedParts) WritePart(ctx context.Context, off int64, data [][]byte) error {
+	c := &call{op: opWrite, name: w.name, part: data}
+	err := w.h.around(ctx, c, func() error { return w.PartsWriter.WritePart(ctx, off, c.part) }) // the hook may have cut it
+	if err != nil {
+		w.failed.Store(true)
+	}
+	return err
+}
+
+func (w *hookedParts) Close() error {
+	err := w.h.around(w.ctx, &call{op: opClose, name: w.name}, func() error {
+		if w.failed.Load() {
+			return fmt.Errorf("store.Close %s: %w: a part was not written", w.name, fs.ErrInvalid)
+		}
+		return w.PartsWriter.Close()
+	})
+	if err != nil {
+		w.Abort()
 	}
 	return err
 }

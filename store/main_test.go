@@ -157,9 +157,13 @@ func TestOptionalInterfaces(t *testing.T) {
 	}
 	s := store.Retry(bare{inner}, store.RetryOptions{})
 	f := storetest.Open(t, s, "/f")
+	_, parts := s.(store.PartsCreator).CreateParts(t.Context(), "/g")
+	_, claim := s.(store.Claimer).Claim(t.Context(), "/g")
 	for what, err := range map[string]error{
 		"SetReplication": s.(store.Replicator).SetReplication(t.Context(), "/f", 2),
 		"ReadReplica":    f.(store.ReplicaReader).ReadReplica(t.Context(), "local", nil),
+		"CreateParts":    parts,
+		"Claim":          claim,
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s of a store that cannot: %v", what, err)

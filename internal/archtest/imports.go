@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"checkpoint":           {"hints", "store"},
 	"checkpoint/nodecache": {"store"},
 	"checkpoint/ranges":    {"store"},
+	"checkpoint/save":      {"store"},
 	"controller":           {"hints", "store", "checkpoint", "internal/auth"},
 	"loader":               {"binfmt", "sampler", "hints", "store", "transform", "agent/fetch"},
 	"loader/loadertest":    {"binfmt/pack", "store/dir"},

@@ -27,21 +27,30 @@ type writer struct {
 
 // Create implements store.Store. Parent folders that it made stay when the Writer is aborted.
 func (s *Store) Create(ctx context.Context, name string) (store.Writer, error) {
-	if err := begin(ctx, name); err != nil {
+	w, err := s.create(ctx, name)
+	if err != nil {
 		return nil, failed(s.root, "Create", name, err)
 	}
-	if _, err := s.root.Lstat(rel(name)); err == nil {
-		return nil, failed(s.root, "Create", name, fs.ErrExist)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, failed(s.root, "Create", name, err)
+	return w, nil
+}
+
+func (s *Store) create(ctx context.Context, name string) (*writer, error) {
+	if err := begin(ctx, name); err != nil {
+		return nil, err
+	}
+	switch _, err := s.root.Lstat(rel(name)); {
+	case err == nil:
+		return nil, fs.ErrExist
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
 	}
 	if err := makeFolders(s.root, rel(path.Dir(name))); err != nil {
-		return nil, failed(s.root, "Create", name, err)
+		return nil, err
 	}
 	temp := tempName(rel(name))
 	f, err := createTemp(s.root, temp)
 	if err != nil {
-		return nil, failed(s.root, "Create", name, err)
+		return nil, err
 	}
 	return &writer{ctx: ctx, root: s.root, name: name, temp: temp, f: f}, nil
 }
