@@ -65,6 +65,8 @@ lint: setup wheel ## gofmt, go vet, staticcheck, ruff, mypy, generated code
 	$(VENV)/bin/mypy
 
 soak: build wheel ## the long tests: fuzzing, kill series, leaks (at most 60 minutes)
+	@internal/setup/system.sh test
+	@$(MAKE) --no-print-directory hdfs-jars
 	internal/setup/soak.sh
 
 fuzz-worker: ## fuzz all that a worker does to an image: TIME=1h (default 90s), JOBS=2 processes (default 1)
