@@ -33,6 +33,11 @@ const (
 	TorchDist Layout = "torch_dist"
 	// DeepSpeed is a tag's folder of DeepSpeed. Its tensors are torch's to load.
 	DeepSpeed Layout = "deepspeed"
+	// DeepSpeedUniversal is what DeepSpeed's conversion makes of a tag's folder: a folder for each parameter, which any number of ranks can load.
+	DeepSpeedUniversal Layout = "deepspeed-universal"
+	// TorchCheckpointing is what the torch_checkpointing package writes: for each item a file of each rank, and metadata.pkl. The folder is
+	// renamed to its name when all ranks are done.
+	TorchCheckpointing Layout = "torch-checkpointing"
 	// Torch is one or more files of torch.save, such as FSDP's full state. Their tensors are torch's to load.
 	Torch Layout = "torch"
 )

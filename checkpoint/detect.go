@@ -15,6 +15,11 @@ const (
 	megatronConfig = "metadata.json"
 	commonState    = "common.pt"
 	trainerState   = "trainer_state.json"
+	// rankMetadataPickle is what torch_checkpointing says of its files.
+	rankMetadataPickle = "metadata.pkl"
+	// universalFolder holds a folder for each parameter, universalScratch what the conversion has not joined yet.
+	universalFolder  = "zero"
+	universalScratch = "tmp"
 	// tmpSuffix ends the name of metadata that is being written, or that a killed writer left.
 	tmpSuffix = ".metadata.tmp"
 )
@@ -58,6 +63,10 @@ func detect(folder string, names []string) Layout {
 		return TorchDist // or what else has such a file: see readTorchDist
 	case has(named(dcp.MetadataName)), has(ends(dcp.DataSuffix, tmpSuffix)), has(rankMetadata.MatchString):
 		return DCP
+	case has(named(rankMetadataPickle)):
+		return TorchCheckpointing
+	case has(named(universalFolder+"/")) && (has(deepSpeedFile.MatchString) || has(named(universalScratch+"/"))):
+		return DeepSpeedUniversal
 	case has(deepSpeedFile.MatchString):
 		return DeepSpeed
 	case weights:

@@ -37,6 +37,31 @@ func deepSpeed(ranks, models int) map[string][]byte {
 	return files
 }
 
+// universal is a folder as DeepSpeed's conversion leaves it.
+func universal(parameters, models int) map[string][]byte {
+	files := map[string][]byte{"zero/optimizer_state.pt": torchZip(8)}
+	for p := range parameters {
+		for _, state := range []string{"fp32", "exp_avg", "exp_avg_sq", "step"} {
+			files[fmt.Sprintf("zero/layers.%d.weight/%s.pt", p, state)] = torchZip(8)
+		}
+	}
+	for m := range models {
+		files[fmt.Sprintf("mp_rank_%02d_model_states.pt", m)] = torchZip(8)
+	}
+	return files
+}
+
+// ofRanks is a folder as torch_checkpointing leaves it.
+func ofRanks(ranks int, items ...string) map[string][]byte {
+	files := map[string][]byte{"metadata.pkl": []byte("\x80\x04N.")}
+	for _, item := range items {
+		for r := range ranks {
+			files[fmt.Sprintf("%s_%d.pt", item, r)] = torchZip(8)
+		}
+	}
+	return files
+}
+
 // TestLayouts holds for every layout whole, and in each way in which it is not.
 func TestLayouts(t *testing.T) {
 	ranks, plain := torchSave(t, "ranks"), torchSave(t, "plain")
@@ -108,6 +133,28 @@ func TestLayouts(t *testing.T) {
 		{"deepspeed without a model", "global_step7", map[string][]byte{"zero_pp_rank_0_mp_rank_00_optim_states.pt": torchZip(1)}, Options{WorldSize: 1}, DeepSpeed, "model-missing", ""},
 		{"deepspeed ZeRO-3", "global_step7", map[string][]byte{"zero_pp_rank_0_mp_rank_00_optim_states.pt": torchZip(1), "zero_pp_rank_0_mp_rank_00_model_states.pt": torchZip(1)}, Options{WorldSize: 1}, DeepSpeed, "", ""},
 		{"deepspeed pipeline with a layer's part missing", "global_step7", with(deepSpeed(1, 1), map[string][]byte{"layer_00-model_00-model_states.pt": torchZip(1), "layer_00-model_01-model_states.pt": torchZip(1), "layer_03-model_00-model_states.pt": torchZip(1)}), Options{WorldSize: 1}, DeepSpeed, "rank-missing", ""},
+		{"universal", "u", universal(3, 2), settled, DeepSpeedUniversal, "", "ranks-unknown"},
+		{"universal of which nothing says that it is done", "u", universal(3, 2), Options{}, DeepSpeedUniversal, "ranks-unknown", ""},
+		{"universal with a parameter that had no gradient", "u", with(universal(3, 1), map[string][]byte{"zero/frozen/fp32.pt": torchZip(1)}), settled, DeepSpeedUniversal, "", "ranks-unknown"},
+		{"universal with a parameter's weights missing", "u", with(universal(3, 1), map[string][]byte{"zero/layers.1.weight/fp32.pt": nil}), settled, DeepSpeedUniversal, "file-missing", "ranks-unknown"},
+		{"universal with a nested parameter", "u", with(universal(1, 1), map[string][]byte{"zero/a/b/exp_avg.pt": torchZip(1)}), settled, DeepSpeedUniversal, "file-missing", "ranks-unknown"},
+		{"universal with an empty state", "u", with(universal(3, 1), map[string][]byte{"zero/layers.1.weight/exp_avg.pt": {}}), settled, DeepSpeedUniversal, "file-short", "ranks-unknown"},
+		{"universal being joined", "u", map[string][]byte{"zero/a/fp32.pt": torchZip(1), "tmp/b/0/fp32.00": torchZip(1)}, settled, DeepSpeedUniversal, "model-missing optimizer-state-missing", "ranks-unknown scratch-left"},
+		{"universal of one of two models", "u", with(universal(1, 2), map[string][]byte{"mp_rank_00_model_states.pt": nil}), settled, DeepSpeedUniversal, "rank-missing", "ranks-unknown"},
+		{"universal that keeps its pieces", "u", with(universal(1, 1), map[string][]byte{"tmp/a/0/fp32.00": torchZip(1)}), settled, DeepSpeedUniversal, "", "ranks-unknown scratch-left"},
+		{"universal without parameters", "u", map[string][]byte{"zero/optimizer_state.pt": torchZip(1), "mp_rank_00_model_states.pt": torchZip(1)}, settled, DeepSpeedUniversal, "weights-missing", "ranks-unknown"},
+		{"universal of ZeRO-3", "u", with(universal(1, 0), map[string][]byte{"zero_pp_rank_0_mp_rank_00_model_states.pt": torchZip(1), "zero_pp_rank_1_mp_rank_00_model_states.pt": torchZip(1)}), settled, DeepSpeedUniversal, "", "ranks-unknown"},
+		{"torch_checkpointing", "step_7", ofRanks(4, "model", "other"), Options{WorldSize: 4}, TorchCheckpointing, "", ""},
+		{"torch_checkpointing of an unknown world", "step_7", ofRanks(4, "model"), Options{}, TorchCheckpointing, "ranks-unknown", ""},
+		{"torch_checkpointing that settled", "step_7", ofRanks(4, "model"), settled, TorchCheckpointing, "", "ranks-unknown"},
+		{"torch_checkpointing with an item of rank 0 only", "step_7", with(ofRanks(4, "model"), map[string][]byte{"app_0.pt": torchZip(1)}), Options{WorldSize: 4}, TorchCheckpointing, "", ""},
+		{"torch_checkpointing with a gap", "step_7", with(ofRanks(4, "model"), map[string][]byte{"model_1.pt": nil}), Options{WorldSize: 4}, TorchCheckpointing, "rank-missing", ""},
+		{"torch_checkpointing without its last ranks", "step_7", ofRanks(3, "model"), Options{WorldSize: 4}, TorchCheckpointing, "rank-missing", ""},
+		{"torch_checkpointing with cut metadata", "step_7", with(ofRanks(1, "model"), map[string][]byte{"metadata.pkl": []byte("\x80\x04N")}), Options{WorldSize: 1}, TorchCheckpointing, "file-short", ""},
+		{"torch_checkpointing with empty metadata", "step_7", with(ofRanks(1, "model"), map[string][]byte{"metadata.pkl": {}}), Options{WorldSize: 1}, TorchCheckpointing, "file-short", ""},
+		{"torch_checkpointing, an empty file", "step_7", with(ofRanks(2, "model"), map[string][]byte{"model_1.pt": {}}), Options{WorldSize: 2}, TorchCheckpointing, "file-short", ""},
+		{"torch_checkpointing, only metadata", "step_7", ofRanks(0), Options{WorldSize: 1}, TorchCheckpointing, "rank-missing weights-missing", ""},
+		{"torch_checkpointing under way", "tmp_step_7", ofRanks(4, "model"), Options{WorldSize: 4}, TorchCheckpointing, "unfinished-name", ""},
 		{"torch", "a", map[string][]byte{"model.pt": torchZip(100)}, Options{}, Torch, "", ""},
 		{"torch, cut", "a", map[string][]byte{"model.pt": torchZip(100)[:80]}, Options{}, Torch, "file-short", ""},
 		{"torch, nothing", "a", map[string][]byte{"model.pt": {}}, Options{}, Torch, "file-short", ""},

@@ -34,6 +34,10 @@ func (r *reader) read(ctx context.Context) error {
 		err = r.readTrainer(ctx)
 	case DeepSpeed:
 		r.readDeepSpeed()
+	case DeepSpeedUniversal:
+		err = r.readUniversal(ctx)
+	case TorchCheckpointing:
+		err = r.readTorchCheckpointing(ctx)
 	case Torch:
 		err = r.readTorch(ctx)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"strconv"
 	"text/tabwriter"
@@ -24,7 +25,7 @@ func newCheckpointLsCommand() *cobra.Command {
 		Short: "List the checkpoints in a folder, the newest first",
 		Long: `List the checkpoints in a folder, the newest first by the number at the end of their names, or describe one: layout, whether it is
 complete or why not, files, bytes and save id. Folders that hold no checkpoint are left out. What tracker files such as "latest" say is
-not believed.`,
+not believed: one that names a checkpoint that is missing or not complete is said to.`,
 		Example: `  stepahead checkpoint ls hdfs://ns/runs/7b
   stepahead checkpoint ls runs/7b --json | jq -r 'select(.complete) | .url' | head -1   # the newest that is whole`,
 		Args: cobra.ExactArgs(1),
@@ -61,7 +62,7 @@ func runCheckpointLs(ctx context.Context, url string, f checkpointFlags, out io.
 	defer func() { err = errors.Join(err, p.Close()) }()
 	one, err := checkpoint.Open(ctx, p.Store, p.Name, f.options())
 	if err == nil {
-		return printCheckpoints(out, []listedCheckpoint{describeCheckpoint(p, one)}, f.json)
+		return printCheckpoints(out, []listedCheckpoint{describeCheckpoint(p, one)}, nil, f.json)
 	}
 	if !errors.Is(err, checkpoint.ErrNone) {
 		return codeOfCheckpoint(err)
@@ -70,9 +71,15 @@ func runCheckpointLs(ctx context.Context, url string, f checkpointFlags, out io.
 	if err != nil {
 		return fmt.Errorf("checkpoint ls: %w", err)
 	}
+	trackers, err := checkpoint.Trackers(ctx, p.Store, p.Name)
+	if err != nil {
+		return fmt.Errorf("checkpoint ls: %w", err)
+	}
 	var all []listedCheckpoint
+	judged := judgeTrackers(trackers)
 	for _, candidate := range candidates {
 		c, err := checkpoint.Open(ctx, p.Store, candidate.Path, f.options())
+		judged.see(candidate.Path, c, err)
 		switch {
 		case err == nil:
 			all = append(all, describeCheckpoint(p, c))
@@ -83,7 +90,50 @@ func runCheckpointLs(ctx context.Context, url string, f checkpointFlags, out io.
 			all = append(all, listedCheckpoint{Name: path.Base(candidate.Path), URL: p.URL(candidate.Path), Step: stepOrNull(candidate.Step), Error: err.Error()})
 		}
 	}
-	return printCheckpoints(out, all, f.json)
+	return printCheckpoints(out, all, judged.list(), f.json)
+}
+
+// listedTracker is one line of --json: a file that names the latest checkpoint.
+type listedTracker struct {
+	Tracker string `json:"tracker"`
+	// Names is the name of the folder that it names; "" if it names none.
+	Names   string              `json:"names"`
+	Problem *checkpoint.Problem `json:"problem"`
+}
+
+// trackerJudge compares what trackers name with the checkpoints that are seen.
+type trackerJudge struct {
+	trackers []checkpoint.Tracker
+	problems []*checkpoint.Problem
+}
+
+// judgeTrackers takes what a tracker names for missing until it is seen.
+func judgeTrackers(trackers []checkpoint.Tracker) *trackerJudge {
+	j := &trackerJudge{trackers: trackers}
+	for _, t := range trackers {
+		j.problems = append(j.problems, t.Judge(nil, fs.ErrNotExist))
+	}
+	return j
+}
+
+func (j *trackerJudge) see(name string, c *checkpoint.Checkpoint, err error) {
+	for i, t := range j.trackers {
+		if t.Names == name {
+			j.problems[i] = t.Judge(c, err)
+		}
+	}
+}
+
+func (j *trackerJudge) list() []listedTracker {
+	var all []listedTracker
+	for i, t := range j.trackers {
+		l := listedTracker{Tracker: path.Base(t.File), Problem: j.problems[i]}
+		if t.Names != "" {
+			l.Names = path.Base(t.Names)
+		}
+		all = append(all, l)
+	}
+	return all
 }
 
 func stepOrNull(step int64) *int64 {
@@ -108,11 +158,16 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func printCheckpoints(out io.Writer, all []listedCheckpoint, asJSON bool) error {
+func printCheckpoints(out io.Writer, all []listedCheckpoint, trackers []listedTracker, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(out)
 		for _, l := range all {
 			if err := e.Encode(l); err != nil {
+				return err
+			}
+		}
+		for _, t := range trackers {
+			if err := e.Encode(t); err != nil {
 				return err
 			}
 		}
@@ -133,7 +188,17 @@ func printCheckpoints(out io.Writer, all []listedCheckpoint, asJSON bool) error 
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", printableName(l.Name), step, orDash(string(l.Layout)), state, l.Files, formatBytes(l.Bytes), orDash(l.SaveID))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, t := range trackers {
+		if t.Problem != nil {
+			if _, err := fmt.Fprintln(out, t.Problem); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func orDash(s string) string {

@@ -48,6 +48,31 @@ func TestCheckpointLs(t *testing.T) {
 	}
 }
 
+// TestCheckpointLsTrackers: a tracker that names what cannot be loaded is said to.
+func TestCheckpointLsTrackers(t *testing.T) {
+	root := checkpoints(t)
+	must(t, os.WriteFile(filepath.Join(root, "latest"), []byte("step-1"), 0o644))
+	_, out, _ := command(t, "checkpoint", "ls", root)
+	if strings.Contains(out, "tracker") {
+		t.Errorf("a tracker that is right: %s", out)
+	}
+	must(t, os.WriteFile(filepath.Join(root, "latest"), []byte("step-2"), 0o644))
+	must(t, os.WriteFile(filepath.Join(root, "latest_checkpointed_iteration.txt"), []byte("7"), 0o644))
+	code, out, _ := command(t, "checkpoint", "ls", root)
+	for _, want := range []string{"tracker-incomplete: latest: it names step-2", "tracker-missing: latest_checkpointed_iteration.txt: it names iter_0000007"} {
+		if code != exit.OK || !strings.Contains(out, want) {
+			t.Errorf("exit %d: %s\nwant %q", code, out, want)
+		}
+	}
+	_, out, _ = command(t, "checkpoint", "ls", "--json", root)
+	var l listedTracker
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &l))
+	if l.Tracker != "latest_checkpointed_iteration.txt" || l.Names != "iter_0000007" || l.Problem.Kind != "tracker-missing" {
+		t.Errorf("%s", out)
+	}
+}
+
 func TestCheckpointInspect(t *testing.T) {
 	root := checkpoints(t)
 	code, out, errOut := command(t, "checkpoint", "inspect", "--tensors", "--files", filepath.Join(root, "step-1"))
