@@ -30,13 +30,15 @@ type Agent struct {
 	golden  goldenOnce
 	rights  rights
 	tasks   tasks
-	ticket  atomic.Uint64
-	ran     atomic.Bool
-	began   time.Time
-	beat    atomic.Int64  // time of the loop's latest turn, in nanoseconds since began
-	leaving chan struct{} // closed when the agent is asked to stop
-	ended   chan struct{} // closed when the loop has ended
-	group   sync.WaitGroup
+	// relaying holds whoever keeps a hint for the controller.
+	relaying chan struct{}
+	ticket   atomic.Uint64
+	ran      atomic.Bool
+	began    time.Time
+	beat     atomic.Int64  // time of the loop's latest turn, in nanoseconds since began
+	leaving  chan struct{} // closed when the agent is asked to stop
+	ended    chan struct{} // closed when the loop has ended
+	group    sync.WaitGroup
 }
 
 // New returns an agent. It does no I/O and starts nothing.
@@ -56,9 +58,11 @@ func New(o Options) (*Agent, error) {
 		raw:     semaphore.NewWeighted(rawMemory),
 		mail:    newMailbox[envelope](),
 		inbox:   hints.NewInbox(),
-		began:   time.Now(),
-		leaving: make(chan struct{}),
-		ended:   make(chan struct{}),
+
+		relaying: make(chan struct{}, 1),
+		began:    time.Now(),
+		leaving:  make(chan struct{}),
+		ended:    make(chan struct{}),
 	}
 	a.rights = rights{access: o.Access, age: o.AccessAge, now: a.now}
 	return a, nil

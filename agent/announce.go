@@ -44,6 +44,10 @@ func hintKind(h hints.Hint) string {
 		return "close"
 	case h.Window != nil:
 		return "window"
+	case h.Start != nil:
+		return "start"
+	case h.Checkpoint != nil:
+		return "checkpoint"
 	}
 	return "other"
 }
@@ -58,8 +62,10 @@ func (a *Agent) announce(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 		return a.tell(ctx, envelope{hint: &h, ev: closeEvent{job: h.Job, run: h.Run}})
 	case h.Window != nil:
 		return a.window(ctx, h)
+	case h.Start != nil, h.Checkpoint != nil:
+		return a.relayed(ctx, h, c)
 	}
-	return hints.Refuse(hints.ReasonUnsupported, "this agent acts on schedule, window, progress and close only"), nil
+	return hints.Refuse(hints.ReasonUnsupported, "this agent does not know the kind"), nil
 }
 
 // window hands the planner more steps of a job whose order is told window by window.

@@ -31,6 +31,9 @@ func (c *clock) advance(steps int64, now time.Duration) {
 	c.last, c.any = now, true
 }
 
+// shift says that the clock stood still for so long.
+func (c *clock) shift(stood time.Duration) { c.last += stood }
+
 // restart forgets when the latest step was reached, but not how long steps take: after a jump the
 // next gap says nothing.
 func (c *clock) restart() { c.any = false }

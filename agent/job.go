@@ -42,6 +42,7 @@ type job struct {
 	known      stretch
 	readers    map[string]reader
 	clock      clock
+	saving     saving
 	steps      map[int64]*step
 	held       int64 // bytes of the shelf reserved or used for it
 }
@@ -128,6 +129,7 @@ func (p *planner) renew(j *job, ev scheduleEvent, now time.Duration) {
 func (p *planner) jump(j *job, to int64, now time.Duration) {
 	clear(j.readers)
 	j.clock.restart()
+	j.saving = saving{}
 	j.first, j.arrived, j.progress, j.ahead, j.depth = to, now, to, to, 0
 	for _, n := range slices.Sorted(maps.Keys(j.steps)) {
 		if n < to || n >= j.horizon() {
@@ -212,6 +214,9 @@ func (p *planner) note(j *job, name string, progress int64, now time.Duration) {
 // furthest.
 func (p *planner) moved(j *job, progress int64, now time.Duration) {
 	j.seen = now
+	if j.saving.active() && progress > j.ahead {
+		p.goOn(j, now)
+	}
 	silent := silentTime
 	if gap, ok := j.clock.step(); ok {
 		silent = max(silent, silentSteps*gap)
@@ -257,6 +262,9 @@ func (p *planner) pass(j *job, to int64, now time.Duration) {
 // due is when the entries of a step are expected to be fetched; false if the step time is unknown,
 // when the order of steps is all that is known.
 func (j *job) due(n int64) (time.Duration, bool) {
+	if j.saving.active() {
+		return notDue, true
+	}
 	gap, ok := j.clock.step()
 	if !ok {
 		return j.arrived + time.Duration(n-j.first), false

@@ -21,6 +21,7 @@ type metrics struct {
 
 	preparedBytes, preparedCPU, unusedBytes, unusedCPU prometheus.Counter
 	resolveFailures, registryFailures, loadFailures    prometheus.Counter
+	relayed, relayFailures                             prometheus.Counter
 
 	lead      prometheus.Histogram
 	read, run prometheus.Histogram
@@ -30,7 +31,7 @@ type metrics struct {
 }
 
 var (
-	hintKinds      = []string{"schedule", "window", "progress", "close", "other"}
+	hintKinds      = []string{"schedule", "window", "progress", "close", "start", "checkpoint", "other"}
 	agentReasons   = []fetch.Reason{fetch.ReasonNotReady, fetch.ReasonExpired, fetch.ReasonCPU, fetch.ReasonQueue, fetch.ReasonMemory, fetch.ReasonEgress, fetch.ReasonPoison, fetch.ReasonUnknownPlan, fetch.ReasonIdentity, fetch.ReasonDenied, fetch.ReasonUnknownJob}
 	refusalReasons = []string{"denied", "identity", "unknown-plan", "busy", "other"}
 	loadSignals    = []string{"cpu", "delay", "memory", "io"}
@@ -51,6 +52,8 @@ func newMetrics(reg prometheus.Registerer, limit int64) (*metrics, error) {
 	m.resolveFailures = b.counter("resolve_failures_total", "Steps of which some samples could not be looked up.")
 	m.registryFailures = b.counter("registry_failures_total", "Failed attempts to renew the registry entry.")
 	m.loadFailures = b.counter("load_failures_total", "Load samples that could not be taken; they count as a loaded node.")
+	m.relayed = b.counter("relayed_total", "Hints about checkpoints and starts kept for the controller.")
+	m.relayFailures = b.counter("relay_failures_total", "Hints about checkpoints and starts that could not be kept, and were refused.")
 	m.lead = b.histogram("lead_seconds", "How long tensors lay ready when they were asked for.", 1e-3)
 	m.read = b.histogram("read_seconds", "Time to read one encoded part.", 1e-4)
 	m.run = b.histogram("transform_seconds", "Time of one part in a worker, waiting for it included.", 1e-3)

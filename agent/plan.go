@@ -124,7 +124,8 @@ func (ev loadEvent) apply(p *planner, now time.Duration) {
 // expire answers the readers whose deadline has passed and frees the jobs that went silent.
 func (p *planner) expire(now time.Duration) {
 	for _, j := range p.sortedJobs() {
-		if now-j.seen >= j.ttl {
+		p.expireSaving(j, now)
+		if now-j.seen >= j.ttl && !j.saving.active() {
 			p.free(j, now, "ttl")
 			continue
 		}

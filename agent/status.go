@@ -13,13 +13,15 @@ const silentLoop = 5 * time.Second
 
 // jobStatus describes a job to people.
 type jobStatus struct {
-	Job        string               `json:"job"`
-	Run        string               `json:"run"`
-	Generation uint64               `json:"generation"`
-	Dataset    string               `json:"dataset"`
-	Progress   int64                `json:"progress"`
-	Window     [2]int64             `json:"window"` // first step and the step after the last
-	StepTime   float64              `json:"step_time_s"`
+	Job        string   `json:"job"`
+	Run        string   `json:"run"`
+	Generation uint64   `json:"generation"`
+	Dataset    string   `json:"dataset"`
+	Progress   int64    `json:"progress"`
+	Window     [2]int64 `json:"window"` // first step and the step after the last
+	StepTime   float64  `json:"step_time_s"`
+	// Saving is the checkpoint whose save stops the job's clock.
+	Saving     string               `json:"saving,omitempty"`
 	Readers    int                  `json:"readers"`
 	ShelfBytes int64                `json:"shelf_bytes"`
 	Ledger     hints.LedgerSnapshot `json:"ledger"`
@@ -32,6 +34,7 @@ func (l *loop) status() []jobStatus {
 		s := jobStatus{
 			Job: j.id, Run: j.run, Generation: j.generation, Progress: j.ahead,
 			Window: [2]int64{j.progress, j.horizon()}, StepTime: gap.Seconds(), Readers: len(j.readers), ShelfBytes: j.held,
+			Saving: j.saving.path,
 		}
 		if k := l.lookups[j.id]; k != nil {
 			s.Dataset, s.Ledger = k.task.data.String(), k.task.ledger.Snapshot()

@@ -163,6 +163,7 @@ func sizeOf(s string) int64 {
 //	1s left TICKET                              1s released SAMPLE
 //	1s done SAMPLE wall=1ms cpu=1ms             1s fail SAMPLE WHY
 //	1s progress JOB/STEP                        1s close JOB
+//	1s saving JOB path=P ttl=10m                1s saved JOB path=P
 //	1s tick                                     show
 func (tr *trace) command(line string) error {
 	words := strings.Fields(line)
@@ -257,6 +258,10 @@ func (tr *trace) event(verb string, words []string) (event, error) {
 		return ev, nil
 	case "progress":
 		return progressEvent{job: job, run: run, step: step}, nil
+	case "saving":
+		return savingEvent{job: job, run: run, path: args.text("path", "p"), ttl: args.time("ttl", 10*time.Minute)}, nil
+	case "saved":
+		return savedEvent{job: job, run: run, path: args.text("path", "p")}, nil
 	case "close":
 		return closeEvent{job: job, run: run}, nil
 	case "left":

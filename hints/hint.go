@@ -1,12 +1,13 @@
 package hints
 
 import (
+	"strings"
 	"time"
 )
 
 // ProtocolVersion is the newest version of the messages that this package speaks; it speaks all down to 1.
-// A hint has the lowest version that can say it: 2 with members or windows, else 1.
-const ProtocolVersion = 2
+// A hint has the lowest version that can say it: 3 about checkpoints, 2 with members or windows, else 1.
+const ProtocolVersion = 3
 
 // Hint is something foretold. Exactly one of the kinds is set.
 type Hint struct {
@@ -134,7 +135,33 @@ const (
 	EvaluationOpened    CheckpointState = 5
 	EvaluationDone      CheckpointState = 6
 	Deleted             CheckpointState = 7
+	// LossSpike: the loss has jumped, so that what is asked for of the checkpoint is urgent.
+	LossSpike CheckpointState = 8
 )
+
+// stateNames are the states as people and ledgers write them, from Saving on.
+const stateNames = "saving committed evaluation-scheduled evaluation-cancelled evaluation-opened evaluation-done deleted loss-spike"
+
+// String is the state's name, such as "evaluation-scheduled".
+func (s CheckpointState) String() string {
+	if s < Saving || s > LossSpike {
+		return "unknown"
+	}
+	return strings.Fields(stateNames)[s-Saving]
+}
+
+// ParseCheckpointState is the opposite of String; false for what is no state's name.
+func ParseCheckpointState(name string) (CheckpointState, bool) {
+	for i, known := range strings.Fields(stateNames) {
+		if known == name {
+			return Saving + CheckpointState(i), true
+		}
+	}
+	return 0, false
+}
+
+// OfEvaluation tells whether the state is one of an evaluation of a checkpoint, and not of the checkpoint itself.
+func (s CheckpointState) OfEvaluation() bool { return s >= EvaluationScheduled && s <= EvaluationDone }
 
 // Checkpoint foretells or reports a moment in a checkpoint's life.
 type Checkpoint struct {
@@ -145,6 +172,15 @@ type Checkpoint struct {
 	Files  []CheckpointFile
 	// Urgency is in [0, 1]; larger is sooner.
 	Urgency float64
+	// Step is the training step that the checkpoint is of; -1 if it is not known.
+	Step int64
+	// Evaluation tells several evaluations of one checkpoint apart, Site is where it runs, and ExpectedIn when it opens the checkpoint,
+	// from the hint's arrival.
+	Evaluation, Site string
+	ExpectedIn       time.Duration
+	// Sequence grows with what a run's sender says about a checkpoint: of two hints the one with the smaller number is late. 0 says
+	// nothing about the order.
+	Sequence uint64
 }
 
 // CheckpointFile is one file of a committed checkpoint. CRC is CRC-32C.

@@ -14,9 +14,10 @@ const (
 // which runs are over. It reads no clock, is bounded, and is safe for concurrent use.
 type Inbox struct {
 	mu      sync.Mutex
-	current recent[string, string]   // job -> its run
-	over    recent[runKey, struct{}] // runs that were replaced or closed
+	current recent[string, string] // job -> its run
+	over    recent[runKey, bool]   // runs that are over; true: replaced, else closed
 	seen    recent[hintKey, struct{}]
+	said    recent[subject, uint64] // the largest number of a hint about a checkpoint
 }
 
 type runKey struct{ job, run string }
@@ -26,17 +27,31 @@ type hintKey struct {
 	id string
 }
 
+// subject is what hints about checkpoints follow each other about.
+type subject struct {
+	runKey
+	path, evaluation string
+	ofEvaluation     bool
+}
+
+func subjectOf(h Hint) subject {
+	c := h.Checkpoint
+	return subject{runKey{h.Job, h.Run}, c.Path, c.Evaluation, c.State.OfEvaluation()}
+}
+
 // NewInbox returns an empty inbox.
 func NewInbox() *Inbox {
 	return &Inbox{
 		current: newRecent[string, string](inboxJobs),
-		over:    newRecent[runKey, struct{}](inboxRuns),
+		over:    newRecent[runKey, bool](inboxRuns),
 		seen:    newRecent[hintKey, struct{}](inboxHints),
+		said:    newRecent[subject, uint64](inboxRuns),
 	}
 }
 
 // Admit reports whether h must be handled. If not, the reply is its answer: accepted, for a hint that was
-// accepted before, or [ReasonOldRun].
+// accepted before or came after a later one about the same checkpoint, or [ReasonOldRun]. What is said about checkpoints and starts
+// outlives the close of a run: the last checkpoint is often committed after it.
 func (b *Inbox) Admit(h Hint) (Reply, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,8 +59,13 @@ func (b *Inbox) Admit(h Hint) (Reply, bool) {
 	if _, repeated := b.seen.get(hintKey{run, h.ID}); repeated {
 		return Reply{Accepted: true, Detail: "repeated"}, false
 	}
-	if _, old := b.over.get(run); old {
+	if replaced, old := b.over.get(run); old && (replaced || h.Checkpoint == nil && h.Start == nil) {
 		return Refuse(ReasonOldRun, "run "+h.Run+" was replaced or closed"), false
+	}
+	if c := h.Checkpoint; c != nil && c.Sequence != 0 {
+		if last, known := b.said.get(subjectOf(h)); known && c.Sequence <= last {
+			return Reply{Accepted: true, Detail: "late: what came after it is known"}, false
+		}
 	}
 	return Reply{}, true
 }
@@ -62,13 +82,15 @@ func (b *Inbox) Done(h Hint, r Reply) (replaced string) {
 	run := runKey{h.Job, h.Run}
 	b.seen.put(hintKey{run, h.ID}, struct{}{})
 	switch {
+	case h.Checkpoint != nil && h.Checkpoint.Sequence != 0:
+		b.said.put(subjectOf(h), h.Checkpoint.Sequence)
 	case h.Close != nil:
-		b.over.put(run, struct{}{})
+		b.over.put(run, false)
 	case h.Schedule != nil:
 		before, ok := b.current.get(h.Job)
 		b.current.put(h.Job, h.Run)
 		if ok && before != h.Run {
-			b.over.put(runKey{h.Job, before}, struct{}{})
+			b.over.put(runKey{h.Job, before}, true)
 			return before
 		}
 	}

@@ -87,6 +87,64 @@ func TestInboxAnyOrder(t *testing.T) {
 	})
 }
 
+// TestInboxCheckpoints: of what is said about a checkpoint, the late is answered and not handled; of others, and without a number, nothing is
+// late; and the close of a run does not end what may be said, a new run does.
+func TestInboxCheckpoints(t *testing.T) {
+	b := NewInbox()
+	say := func(state CheckpointState, path, evaluation string, sequence uint64) Hint {
+		h := of(Hint{Checkpoint: &Checkpoint{State: state, Path: path, Evaluation: evaluation, Sequence: sequence}})
+		h.ID = NewID()
+		return h
+	}
+	for i, row := range []struct {
+		h      Hint
+		handle bool
+	}{
+		{say(Committed, "/a", "", 5), true},
+		{say(Saving, "/a", "", 4), false},
+		{say(Committed, "/a", "", 5), false},
+		{say(Saving, "/b", "", 4), true},
+		{say(EvaluationScheduled, "/a", "", 1), true},
+		{say(EvaluationCancelled, "/a", "x", 3), true},
+		{say(EvaluationScheduled, "/a", "x", 2), false},
+		{say(EvaluationScheduled, "/a", "x", 4), true},
+		{say(Saving, "/a", "", 0), true},
+		{say(Saving, "/a", "", 6), true},
+	} {
+		r, handle := b.Admit(row.h)
+		if handle != row.handle || !handle && (!r.Accepted || r.Detail == "") {
+			t.Errorf("%d: handled %t, %+v", i, handle, r)
+		}
+		if handle {
+			b.Done(row.h, Accept())
+		}
+	}
+	take(b, schedule())
+	take(b, of(Hint{Close: &Close{}}))
+	for _, h := range []Hint{say(Committed, "/last", "", 9), of(Hint{Start: &Start{}})} {
+		h.ID = NewID()
+		if r := take(b, h); !r.Accepted {
+			t.Errorf("after the close: %+v", r)
+		}
+	}
+	take(b, inRun("run-2", schedule()))
+	take(b, inRun("run-3", schedule()))
+	if r := take(b, inRun("run-2", say(Committed, "/late", "", 9))); r.Reason != ReasonOldRun {
+		t.Errorf("of a run that was replaced: %+v", r)
+	}
+}
+
+func TestCheckpointStates(t *testing.T) {
+	for s := Saving; s <= LossSpike; s++ {
+		if got, ok := ParseCheckpointState(s.String()); !ok || got != s {
+			t.Errorf("%d is %q, which is %d, %t", s, s, got, ok)
+		}
+	}
+	if _, ok := ParseCheckpointState("unknown"); ok || CheckpointState(0).String() != "unknown" || LossSpike.String() != "loss-spike" || !EvaluationDone.OfEvaluation() || Deleted.OfEvaluation() {
+		t.Error("names of states")
+	}
+}
+
 // TestInboxStorm: however many hints come, they take bounded memory.
 func TestInboxStorm(t *testing.T) {
 	b := NewInbox()

@@ -8,6 +8,8 @@ const (
 	MaxMessage = 4 << 20
 	// MaxTTL bounds how long a hint holds: "for ever" cannot be said.
 	MaxTTL = 24 * time.Hour
+	// MaxFiles bounds the files that a hint about a checkpoint or a start names.
+	MaxFiles = 1 << 15
 
 	maxName      = 255     // bytes of a job, run, node, field, source, layout or hint id
 	maxAddr      = 300     // bytes of an address: a host name of 253, a port
@@ -20,6 +22,5 @@ const (
 	maxStep      = 1 << 62 // leaves room to count on
 	maxSteps     = 1 << 12 // of a window
 	maxSamples   = 1 << 18 // of a window, all steps together
-	maxFiles     = 1 << 15
 	maxStepTime  = time.Hour
 )

@@ -33,6 +33,9 @@ func encode(h Hint) *hintspb.Hint {
 // version is the lowest version of the messages that can say the hint. An agent that does not know it refuses
 // the hint, rather than miss half of what it says.
 func (h Hint) version() uint32 {
+	if h.Checkpoint != nil {
+		return 3
+	}
 	if s := h.Schedule; h.Window != nil || s != nil && (len(s.Members) > 0 || s.Window != nil) {
 		return 2
 	}
@@ -82,7 +85,11 @@ func encodeStart(s *Start) *hintspb.Start {
 }
 
 func encodeCheckpoint(c *Checkpoint) *hintspb.Checkpoint {
-	m := &hintspb.Checkpoint{State: hintspb.Checkpoint_State(c.State), Path: c.Path, Layout: c.Layout, SaveId: c.SaveID, Urgency: c.Urgency}
+	m := &hintspb.Checkpoint{State: hintspb.Checkpoint_State(c.State), Path: c.Path, Layout: c.Layout, SaveId: c.SaveID, Urgency: c.Urgency,
+		Evaluation: c.Evaluation, Site: c.Site, ExpectedInMs: c.ExpectedIn.Milliseconds(), Sequence: c.Sequence}
+	if c.Step >= 0 {
+		m.Step = &c.Step
+	}
 	for _, f := range c.Files {
 		m.Files = append(m.Files, &hintspb.CheckpointFile{Name: f.Name, Size: f.Size, Crc32C: f.CRC})
 	}
@@ -169,7 +176,11 @@ func decodeStart(m *hintspb.Start) *Start {
 }
 
 func decodeCheckpoint(m *hintspb.Checkpoint) *Checkpoint {
-	c := &Checkpoint{State: CheckpointState(m.GetState()), Path: m.GetPath(), Layout: m.GetLayout(), SaveID: m.GetSaveId(), Urgency: m.GetUrgency()}
+	c := &Checkpoint{State: CheckpointState(m.GetState()), Path: m.GetPath(), Layout: m.GetLayout(), SaveID: m.GetSaveId(), Urgency: m.GetUrgency(),
+		Step: -1, Evaluation: m.GetEvaluation(), Site: m.GetSite(), ExpectedIn: span(m.GetExpectedInMs(), time.Millisecond), Sequence: m.GetSequence()}
+	if m != nil && m.Step != nil {
+		c.Step = max(m.GetStep(), -2) // a negative one is refused
+	}
 	for _, f := range m.GetFiles() {
 		c.Files = append(c.Files, CheckpointFile{Name: f.GetName(), Size: f.GetSize(), CRC: f.GetCrc32C()})
 	}

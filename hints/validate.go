@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strconv"
 	"strings"
@@ -152,29 +153,40 @@ func (w *Window) validate(p *problems, at string) {
 func (s *Start) validate(p *problems) {
 	p.when(s.Ranks == 0 || s.RanksPerHost == 0 || s.RanksPerHost > s.Ranks, "start: %d ranks, %d a host: must be positive, and not more a host than in all", s.Ranks, s.RanksPerHost)
 	p.when(s.ExpectedIn < 0 || s.ExpectedIn > MaxTTL, "start.expected_in: %s is not in [0, %s]", s.ExpectedIn, MaxTTL)
-	if len(s.Files) > maxFiles {
-		p.add("start.files: %d, at most %d", len(s.Files), maxFiles)
+	if len(s.Files) > MaxFiles {
+		p.add("start.files: %d, at most %d", len(s.Files), MaxFiles)
 		return
 	}
 	for i, f := range s.Files {
 		p.text("start.files["+strconv.Itoa(i)+"].path", f.Path, 1, maxURL)
+		p.when(f.Readers == 0 || f.Readers > s.Ranks, "start.files[%d].readers: %d is not in [1, %d], the number of ranks", i, f.Readers, s.Ranks)
 	}
 }
 
 func (c *Checkpoint) validate(p *problems) {
-	p.when(c.State < Saving || c.State > Deleted, "checkpoint.state: %d is not a state", c.State)
+	p.when(c.State < Saving || c.State > LossSpike, "checkpoint.state: %d is not a state", c.State)
 	p.text("checkpoint.path", c.Path, 1, maxURL)
 	p.text("checkpoint.layout", c.Layout, 0, maxName)
 	p.text("checkpoint.save_id", c.SaveID, 0, maxName)
 	p.when(!(c.Urgency >= 0 && c.Urgency <= 1), "checkpoint.urgency: %v is not in [0, 1]", c.Urgency)
-	if len(c.Files) > maxFiles {
-		p.add("checkpoint.files: %d, at most %d", len(c.Files), maxFiles)
+	c.validateEvaluation(p)
+	if len(c.Files) > MaxFiles {
+		p.add("checkpoint.files: %d, at most %d", len(c.Files), MaxFiles)
 		return
 	}
 	for i, f := range c.Files {
 		p.text("checkpoint.files["+strconv.Itoa(i)+"].name", f.Name, 1, maxURL)
+		p.when(!fs.ValidPath(f.Name), "checkpoint.files[%d].name: %.60q is not a path inside the checkpoint", i, f.Name)
 		p.when(f.Size < 0, "checkpoint.files[%d].size: %d is negative", i, f.Size)
 	}
+}
+
+func (c *Checkpoint) validateEvaluation(p *problems) {
+	p.when(c.Step < -1, "checkpoint.step: %d is negative", c.Step)
+	p.text("checkpoint.evaluation", c.Evaluation, 0, maxName)
+	p.text("checkpoint.site", c.Site, 0, maxName)
+	p.when(c.ExpectedIn < 0 || c.ExpectedIn > MaxTTL, "checkpoint.expected_in: %s is not in [0, %s]", c.ExpectedIn, MaxTTL)
+	p.when(!c.State.OfEvaluation() && (c.Evaluation != "" || c.Site != "" || c.ExpectedIn != 0), "checkpoint: evaluation, site and expected_in are of evaluations, not of %s", c.State)
 }
 
 // maxProblems keeps the error of a hint with thousands of bad rows readable.

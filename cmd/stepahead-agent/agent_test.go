@@ -91,10 +91,12 @@ func TestUsage(t *testing.T) {
 		"no file":         {[]string{"--config", "/nonexistent"}, "/nonexistent", 2},
 		"no store":        {[]string{"--store", "s3://x/y", "--node", "n"}, "scheme", 3},
 		"no cluster":      {[]string{"--store", "hdfs://127.0.0.1:1/", "--node", "n"}, "127.0.0.1:1", 3},
+		"no ledger":       {[]string{"--store", t.TempDir(), "--node", "local", "--worker", os.Args[0], "--relay", "/dev/null/x"}, "--relay", 3},
 		"no worker":       {[]string{"--store", t.TempDir(), "--node", "local", "--worker", "/nonexistent"}, "/nonexistent", 3},
 		"no node":         {[]string{"--store", t.TempDir(), "--node", "dn9"}, "dn9", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
 			code, _, stderr := output(row.args...)
 			if code != row.code || !strings.Contains(stderr, row.want) {
 				t.Errorf("exit code %d, want %d; %q is to be in: %s", code, row.code, row.want, stderr)

@@ -38,7 +38,7 @@ SIGTERM or SIGINT. Every flag may also stand in the file that --config names, un
 		},
 	}
 	s.flags(root.PersistentFlags())
-	root.AddCommand(newConfig(&s))
+	root.AddCommand(newConfig(&s), newRelay(&s))
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }

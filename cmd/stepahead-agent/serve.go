@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -80,6 +79,14 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 		return err
 	}
 	defer closeRegistry()
+	ledger, err := openLedger(s, log)
+	if err != nil {
+		return err
+	}
+	if ledger != nil {
+		defer ledger.Close()
+		o.Relay = ledger
+	}
 	lis, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -154,13 +161,7 @@ func options(ctx context.Context, s settings, place *address.Place, pool *worker
 	if o.Load, err = loadOf(s, place.Simulated, pool); err != nil {
 		return o, done, err
 	}
-	if o.CacheDir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			base = os.TempDir()
-		}
-		o.CacheDir = filepath.Join(base, "stepahead")
-	}
+	o.CacheDir = s.cacheFolder()
 	remote := place.Remote
 	switch s.registry {
 	case "":

@@ -24,7 +24,7 @@ const maxConfig = 1 << 20
 type settings struct {
 	config string
 
-	store, node, listen, advertise, tlsCert, tlsKey, tlsClientCA, metrics, registry, key, cache, worker, isolation, load, datanodePID, logLevel string
+	store, node, listen, advertise, tlsCert, tlsKey, tlsClientCA, metrics, registry, key, cache, relay, worker, isolation, load, datanodePID, logLevel string
 
 	workers, window, queue, jobs int
 	memory, egress               size
@@ -46,6 +46,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.registry, "registry", "", "folder in which agents say where they are, or \"none\" (default: .stepahead/agents in the store)")
 	f.StringVar(&s.key, "key", "", "file with the keys that sign tokens; without it everybody on this host may ask for everything")
 	f.StringVar(&s.cache, "cache", "", "folder for copies of dataset indexes (default: a folder of this user's cache)")
+	f.StringVar(&s.relay, "relay", "", "file in which what jobs foretell of checkpoints and starts is kept for the controller, or \"none\": it is refused\n(default: one in the folder relay of the cache folder)")
 	f.StringVar(&s.worker, "worker", "", "worker program (default: stepahead-worker beside this program or on PATH)")
 	f.IntVar(&s.workers, "workers", 0, "worker processes, and preparations at once (default: half of the CPUs)")
 	f.StringVar(&s.isolation, "require-isolation", "", "protections without which no worker may run, separated by commas, such as seccomp,landlock\n(default: none; what is in force is in the metrics)")

@@ -35,6 +35,8 @@ const (
 	Checkpoint_STATE_EVALUATION_OPENED    Checkpoint_State = 5
 	Checkpoint_STATE_EVALUATION_DONE      Checkpoint_State = 6
 	Checkpoint_STATE_DELETED              Checkpoint_State = 7
+	// The loss has jumped: what is asked for of this checkpoint is urgent.
+	Checkpoint_STATE_LOSS_SPIKE Checkpoint_State = 8
 )
 
 // Enum value maps for Checkpoint_State.
@@ -48,6 +50,7 @@ var (
 		5: "STATE_EVALUATION_OPENED",
 		6: "STATE_EVALUATION_DONE",
 		7: "STATE_DELETED",
+		8: "STATE_LOSS_SPIKE",
 	}
 	Checkpoint_State_value = map[string]int32{
 		"STATE_UNSPECIFIED":          0,
@@ -58,6 +61,7 @@ var (
 		"STATE_EVALUATION_OPENED":    5,
 		"STATE_EVALUATION_DONE":      6,
 		"STATE_DELETED":              7,
+		"STATE_LOSS_SPIKE":           8,
 	}
 )
 
@@ -1100,7 +1104,17 @@ type Checkpoint struct {
 	SaveId string                 `protobuf:"bytes,4,opt,name=save_id,json=saveId,proto3" json:"save_id,omitempty"`
 	Files  []*CheckpointFile      `protobuf:"bytes,5,rep,name=files,proto3" json:"files,omitempty"`
 	// urgency is in [0, 1]; larger is sooner.
-	Urgency       float64 `protobuf:"fixed64,6,opt,name=urgency,proto3" json:"urgency,omitempty"`
+	Urgency float64 `protobuf:"fixed64,6,opt,name=urgency,proto3" json:"urgency,omitempty"`
+	// step is the training step that the checkpoint is of, absent if it is not known.
+	Step *int64 `protobuf:"varint,7,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	// evaluation tells several evaluations of one checkpoint apart, site is where it runs, and
+	// expected_in_ms when it opens the checkpoint, in milliseconds from the hint's arrival.
+	Evaluation   string `protobuf:"bytes,8,opt,name=evaluation,proto3" json:"evaluation,omitempty"`
+	Site         string `protobuf:"bytes,9,opt,name=site,proto3" json:"site,omitempty"`
+	ExpectedInMs int64  `protobuf:"varint,10,opt,name=expected_in_ms,json=expectedInMs,proto3" json:"expected_in_ms,omitempty"`
+	// sequence grows with what a run's sender says about a checkpoint: of two hints the smaller is late.
+	// 0 says nothing about the order.
+	Sequence      uint64 `protobuf:"varint,11,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1173,6 +1187,41 @@ func (x *Checkpoint) GetFiles() []*CheckpointFile {
 func (x *Checkpoint) GetUrgency() float64 {
 	if x != nil {
 		return x.Urgency
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetStep() int64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetEvaluation() string {
+	if x != nil {
+		return x.Evaluation
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetExpectedInMs() int64 {
+	if x != nil {
+		return x.ExpectedInMs
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
 	}
 	return 0
 }
@@ -1326,7 +1375,7 @@ const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\x05files\x18\x04 \x03(\v2\x1b.stepahead.hints.v1.HotFileR\x05files\"7\n" +
 	"\aHotFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
-	"\areaders\x18\x02 \x01(\rR\areaders\"\xb4\x03\n" +
+	"\areaders\x18\x02 \x01(\rR\areaders\"\xe2\x04\n" +
 	"\n" +
 	"Checkpoint\x12:\n" +
 	"\x05state\x18\x01 \x01(\x0e2$.stepahead.hints.v1.Checkpoint.StateR\x05state\x12\x12\n" +
@@ -1334,7 +1383,15 @@ const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\x06layout\x18\x03 \x01(\tR\x06layout\x12\x17\n" +
 	"\asave_id\x18\x04 \x01(\tR\x06saveId\x128\n" +
 	"\x05files\x18\x05 \x03(\v2\".stepahead.hints.v1.CheckpointFileR\x05files\x12\x18\n" +
-	"\aurgency\x18\x06 \x01(\x01R\aurgency\"\xd0\x01\n" +
+	"\aurgency\x18\x06 \x01(\x01R\aurgency\x12\x17\n" +
+	"\x04step\x18\a \x01(\x03H\x00R\x04step\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"evaluation\x18\b \x01(\tR\n" +
+	"evaluation\x12\x12\n" +
+	"\x04site\x18\t \x01(\tR\x04site\x12$\n" +
+	"\x0eexpected_in_ms\x18\n" +
+	" \x01(\x03R\fexpectedInMs\x12\x1a\n" +
+	"\bsequence\x18\v \x01(\x04R\bsequence\"\xe6\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_SAVING\x10\x01\x12\x13\n" +
@@ -1343,7 +1400,9 @@ const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\x1aSTATE_EVALUATION_CANCELLED\x10\x04\x12\x1b\n" +
 	"\x17STATE_EVALUATION_OPENED\x10\x05\x12\x19\n" +
 	"\x15STATE_EVALUATION_DONE\x10\x06\x12\x11\n" +
-	"\rSTATE_DELETED\x10\a\"P\n" +
+	"\rSTATE_DELETED\x10\a\x12\x14\n" +
+	"\x10STATE_LOSS_SPIKE\x10\bB\a\n" +
+	"\x05_step\"P\n" +
 	"\x0eCheckpointFile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
@@ -1427,6 +1486,7 @@ func file_hints_hintspb_hints_proto_init() {
 		(*Schedule_SamplerSpec)(nil),
 		(*Schedule_Window)(nil),
 	}
+	file_hints_hintspb_hints_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

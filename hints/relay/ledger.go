@@ -1,0 +1,227 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const (
+	olderSuffix   = ".1"
+	lockSuffix    = ".lock"
+	damagedSuffix = ".damaged"
+	// DefaultLimit bounds a ledger, in bytes of both of its files.
+	DefaultLimit = 64 << 20
+	leastLimit   = 64 << 10
+)
+
+// ErrInUse: another process adds to the ledger.
+var ErrInUse = errors.New("another process adds to the ledger")
+
+// Options configure a [Ledger]. Only File has no default.
+type Options struct {
+	// File is the ledger's path. Beside it lie the older half, .1, a lock, and what was set aside as damaged. Missing folders are made.
+	File string
+	// Limit bounds the bytes of both halves, but for one record. Default [DefaultLimit], at least 64 KiB.
+	Limit int64
+	// Warn, if not nil, gets what was wrong with a ledger that was opened all the same.
+	Warn func(error)
+}
+
+// Ledger adds records to a file. What [Ledger.Append] has taken is still there after a crash of the process or the host. It is bounded: when
+// half of the limit is full, the file becomes the older half, in place of the one before. It is safe for concurrent use.
+type Ledger struct {
+	o    Options
+	lock *os.File
+	turn chan struct{} // holds a token unless somebody writes
+	file *os.File      // nil after Close, and until a failure has been mended
+	size int64
+	next uint64
+}
+
+// Open opens a ledger to add to it, and makes one where there is none. A record that a killed process left half written is removed; a
+// file that is damaged before its end is set aside, and reported to Warn. Errors match [ErrInUse] or are the file system's.
+func Open(o Options) (*Ledger, error) {
+	if o.Limit == 0 {
+		o.Limit = DefaultLimit
+	}
+	if o.Limit < leastLimit {
+		return nil, fmt.Errorf("relay.Open %s: a limit of %d bytes: give at least %d: %w", o.File, o.Limit, leastLimit, fs.ErrInvalid)
+	}
+	if o.Warn == nil {
+		o.Warn = func(error) {}
+	}
+	if err := os.MkdirAll(filepath.Dir(o.File), 0o700); err != nil {
+		return nil, fmt.Errorf("relay.Open: %w", err)
+	}
+	lock, err := os.OpenFile(o.File+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("relay.Open: %w", err)
+	}
+	l := &Ledger{o: o, lock: lock, turn: make(chan struct{}, 1), next: 1}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = ErrInUse
+	}
+	if err == nil {
+		err = l.resume()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("relay.Open %s: %w", o.File, errors.Join(err, l.Close()))
+	}
+	l.turn <- struct{}{}
+	return l, nil
+}
+
+// resume finds the number of the next record, and opens the file behind the last whole one.
+func (l *Ledger) resume() error {
+	if err := l.numbers(l.o.File + olderSuffix); err != nil {
+		return err
+	}
+	if err := l.numbers(l.o.File); err != nil {
+		return err
+	}
+	return l.reopen()
+}
+
+// numbers goes through one file. One that is damaged is set aside.
+func (l *Ledger) numbers(name string) error {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = scan(f, func(r Record, _ int64) error {
+		l.next = max(l.next, r.Number+1)
+		return nil
+	})
+	if !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	l.o.Warn(fmt.Errorf("relay.Open %s: %w: it is set aside as %s, and what it says of later records is not used", name, err, name+damagedSuffix))
+	return os.Rename(name, name+damagedSuffix)
+}
+
+// reopen opens the file and removes what is behind the last whole record.
+func (l *Ledger) reopen() error {
+	f, err := os.OpenFile(l.o.File, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	rest, err := scan(f, func(r Record, _ int64) error {
+		l.next = max(l.next, r.Number+1) // of a record that could be neither made durable nor removed
+		return nil
+	})
+	if err == nil {
+		err = f.Truncate(rest)
+	}
+	if err == nil {
+		_, err = f.Seek(rest, io.SeekStart)
+	}
+	if err == nil {
+		err = errors.Join(f.Sync(), syncFolder(l.o.File))
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	l.file, l.size = f, rest
+	return nil
+}
+
+// Append adds a record and returns its number when it is durable. After an error the record is not there, and a later Append may succeed;
+// the error of a full disk is the file system's. ctx ends the wait for others, not the writing.
+func (l *Ledger) Append(ctx context.Context, r Record) (uint64, error) {
+	select {
+	case <-l.turn:
+	case <-ctx.Done():
+		return 0, fmt.Errorf("relay.Append: %w", ctx.Err())
+	}
+	defer func() { l.turn <- struct{}{} }()
+	if l.lock == nil {
+		return 0, fmt.Errorf("relay.Append: %w", fs.ErrClosed)
+	}
+	if err := l.append(r); err != nil {
+		return 0, fmt.Errorf("relay.Append %s: %w", l.o.File, err)
+	}
+	l.next++
+	return l.next - 1, nil
+}
+
+func (l *Ledger) append(r Record) error {
+	if l.file == nil { // a failure before could not be mended then
+		if err := l.reopen(); err != nil {
+			return err
+		}
+	}
+	r.Version, r.Number = Version, l.next
+	line, err := encode(r)
+	if err != nil {
+		return err
+	}
+	if l.size > 0 && l.size+int64(len(line)) > l.o.Limit/2 {
+		if err := l.turnOver(); err != nil {
+			return err
+		}
+	}
+	_, err = l.file.Write(line)
+	if err == nil {
+		err = l.file.Sync()
+	}
+	if err != nil {
+		return errors.Join(err, l.undo())
+	}
+	l.size += int64(len(line))
+	return nil
+}
+
+// undo removes a record that may be there in part. Where that fails, or the disk's state is not known, the file is read anew at the next
+// Append.
+func (l *Ledger) undo() error {
+	err := errors.Join(l.file.Truncate(l.size), l.file.Close())
+	l.file = nil
+	return err
+}
+
+// turnOver makes the file the older half and begins another.
+func (l *Ledger) turnOver() error {
+	err := l.file.Close()
+	l.file = nil
+	if err == nil {
+		err = os.Rename(l.o.File, l.o.File+olderSuffix)
+	}
+	if err == nil {
+		err = l.reopen()
+	}
+	return err
+}
+
+// Close ends the use of the ledger. What was appended stays.
+func (l *Ledger) Close() error {
+	if l.lock == nil {
+		return nil
+	}
+	var err error
+	if l.file != nil {
+		err = l.file.Close()
+	}
+	err = errors.Join(err, l.lock.Close())
+	l.file, l.lock = nil, nil
+	return err
+}
+
+// syncFolder makes the names in a file's folder durable.
+func syncFolder(name string) error {
+	d, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

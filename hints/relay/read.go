@@ -1,0 +1,67 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Read calls each with the records of a ledger that have a larger number than after, in their order, while others may add to it. A
+// record whose ID was there before says nothing new. A file that is not there has none. Errors match [ErrDamaged] or [ErrVersion] and name
+// the byte, or are those of each, or the file system's.
+func Read(file string, after uint64, each func(Record) error) error {
+	current, err := open(file)
+	if err != nil {
+		return err
+	}
+	older, err := open(file + olderSuffix)
+	if err != nil {
+		return errors.Join(err, closeFile(current))
+	}
+	files := []*os.File{older, current}
+	if older != nil && current != nil && same(older, current) { // it became the older one in between
+		files = files[:1]
+	}
+	for _, f := range files {
+		if f == nil || err != nil {
+			continue
+		}
+		_, err = scan(f, func(r Record, _ int64) error {
+			if r.Number <= after {
+				return nil
+			}
+			after = r.Number
+			return each(r)
+		})
+		if err != nil {
+			err = fmt.Errorf("relay.Read %s: %w", f.Name(), err)
+		}
+	}
+	return errors.Join(err, closeFile(older), closeFile(current))
+}
+
+// open opens a file; nil if there is none.
+func open(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("relay.Read: %w", err)
+	}
+	return f, nil
+}
+
+func closeFile(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+func same(a, b *os.File) bool {
+	x, err := a.Stat()
+	y, err2 := b.Stat()
+	return err == nil && err2 == nil && os.SameFile(x, y)
+}
