@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -17,6 +18,8 @@ import (
 type Candidate struct {
 	Path string
 	Step int64 // -1 if the name says none
+	// Changed is when something in the folder itself was made, renamed or removed last, by the store's clock.
+	Changed time.Time
 }
 
 // Candidates lists what may be checkpoints below a root, the newest first by the number at the end of names, those without a number
@@ -30,7 +33,7 @@ func Candidates(ctx context.Context, st store.Store, root string) ([]Candidate, 
 	var found []Candidate
 	for _, i := range infos {
 		if i.Dir && !strings.HasPrefix(path.Base(i.Name), ".") {
-			found = append(found, Candidate{Path: i.Name, Step: stepOf(i.Name)})
+			found = append(found, Candidate{Path: i.Name, Step: stepOf(i.Name), Changed: i.ModTime})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b Candidate) int {

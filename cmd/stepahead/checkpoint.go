@@ -17,12 +17,13 @@ import (
 func newCheckpointCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "checkpoint",
-		Short: "List, inspect, verify, print and compare checkpoints",
+		Short: "List, inspect, verify, print, compare and watch checkpoints",
 		Long: `Look at checkpoints where they lie, without torch: safetensors and Hugging Face folders, torch's distributed checkpoints,
 Megatron's torch_dist, DeepSpeed and its universal checkpoints, torch_checkpointing and other files of torch.save (of which only files are
 known). No pickle is run.`,
 	}
-	c.AddCommand(newCheckpointLsCommand(), newCheckpointInspectCommand(), newCheckpointVerifyCommand(), newCheckpointCatCommand(), newCheckpointDiffCommand())
+	c.AddCommand(newCheckpointLsCommand(), newCheckpointInspectCommand(), newCheckpointVerifyCommand(), newCheckpointCatCommand(), newCheckpointDiffCommand(),
+		newCheckpointReadersCommand(), newCheckpointWatchCommand())
 	return c
 }
 

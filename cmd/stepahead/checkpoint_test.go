@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
 )
@@ -136,6 +138,48 @@ func TestCheckpointCatAndDiff(t *testing.T) {
 	}
 }
 
+// TestCheckpointWatch prints what is there, what is committed later, and what is deleted, and ends by itself.
+func TestCheckpointWatch(t *testing.T) {
+	root := checkpoints(t)
+	if code, out, errOut := command(t, "checkpoint", "watch", root, "--count", "1"); code != exit.OK || out != "committed step-1 safetensors, 1 files, "+formatBytes(int64(len(safetensorsFile("w", "12345678"))))+"\n" {
+		t.Errorf("exit %d: %q %s", code, out, errOut)
+	}
+	r, w := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- runCheckpointWatch(t.Context(), root, watchFlags{json: true, recent: 4, count: 3, settle: time.Second, interval: time.Millisecond}, w, io.Discard)
+	}()
+	lines := json.NewDecoder(r)
+	next := func(event, name string) {
+		t.Helper()
+		var l watchedCheckpoint
+		must(t, lines.Decode(&l))
+		if l.Event != event || l.Name != name || event == "committed" && len(l.Identity) != 64 {
+			t.Errorf("%+v, want %s %s", l, event, name)
+		}
+	}
+	next("committed", "step-1")
+	must(t, os.MkdirAll(filepath.Join(root, "step-3"), 0o755))
+	must(t, os.WriteFile(filepath.Join(root, "step-3", "model.safetensors.new"), safetensorsFile("w", "12345678"), 0o644))
+	must(t, os.Rename(filepath.Join(root, "step-3", "model.safetensors.new"), filepath.Join(root, "step-3", "model.safetensors")))
+	next("committed", "step-3")
+	must(t, os.RemoveAll(filepath.Join(root, "step-1")))
+	next("deleted", "step-1")
+	must(t, <-ended)
+}
+
+func TestCheckpointReaders(t *testing.T) {
+	root := checkpoints(t)
+	code, out, errOut := command(t, "checkpoint", "readers", filepath.Join(root, "step-1"), "--ranks", "8")
+	if code != exit.OK || !strings.Contains(out, "model.safetensors  ") || !strings.HasSuffix(out, "8        all\n") {
+		t.Errorf("exit %d: %s%s", code, out, errOut)
+	}
+	_, out, _ = command(t, "checkpoint", "readers", filepath.Join(root, "step-1"), "--ranks", "8", "--json")
+	if !strings.Contains(out, `"readers":8,"share":"all"`) {
+		t.Error(out)
+	}
+}
+
 func TestCheckpointExitCodes(t *testing.T) {
 	root := checkpoints(t)
 	bad := filepath.Join(root, "bad.safetensors")
@@ -150,6 +194,9 @@ func TestCheckpointExitCodes(t *testing.T) {
 		{exit.Found, []string{"inspect", bad}, `rule "length"`},
 		{exit.Misused, []string{"inspect", bad, "--world-size", "-1"}, "negative"},
 		{exit.Misused, []string{"cat", bad}, "arg"},
+		{exit.Misused, []string{"readers", filepath.Join(root, "step-1")}, "Ranks is 0"},
+		{exit.Misused, []string{"readers", filepath.Join(root, "step-1"), "--ranks", "8", "--tensor", "3"}, "cannot be divided"},
+		{exit.Misused, []string{"watch", root, "--interval", "-1s"}, "negative"},
 	} {
 		if code, _, errOut := command(t, append([]string{"checkpoint"}, c.args...)...); code != c.code || !strings.Contains(errOut, c.want) {
 			t.Errorf("%v: exit %d, want %d: %s", c.args, code, c.code, errOut)

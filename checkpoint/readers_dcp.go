@@ -1,0 +1,163 @@
+package checkpoint
+
+import (
+	"regexp"
+	"strconv"
+
+	"github.com/stepahead-io/stepahead/checkpoint/dcp"
+)
+
+var (
+	// layerInName finds the number of a layer in a tensor's name.
+	layerInName = regexp.MustCompile(`^(.*\blayers\.)(\d{1,6})\.`)
+	// stackedLayers are tensors of all layers, one layer after the other in their first dimension.
+	stackedLayers = regexp.MustCompile(`\blayers\.`)
+	// experts are tensors of which each expert-parallel rank has its own part.
+	expertTensor = regexp.MustCompile(`\bexperts?\b`)
+	// objectOfRank is a value that Megatron saves for each rank: its number, and how many there are, in one dimension or several.
+	objectOfRank = regexp.MustCompile(`/shard_(\d{1,9})(?:\.\d+)*_(\d{1,9})(?:\.\d+)*$`)
+)
+
+// division is how the tensors of a distributed checkpoint fall to the places of a job.
+type division struct {
+	p      Parallel
+	shards int // places beside tensor and pipeline ones
+	layers map[string]int64
+	// megatron: each data-parallel rank reads what its model-parallel rank holds.
+	megatron bool
+}
+
+// countParts counts the ranks that hold a part of what lies in each file.
+func (c *Checkpoint) countParts(p Parallel, counts []int) {
+	d := division{p: p, shards: p.Shards, layers: map[string]int64{}, megatron: c.Layout == TorchDist}
+	if d.megatron {
+		d.shards = 1
+		if p.data()%p.Expert == 0 {
+			d.shards = p.Expert
+		}
+	}
+	for _, t := range c.Tensors {
+		if m := layerInName.FindStringSubmatch(t.Name); m != nil {
+			n, _ := strconv.ParseInt(m[2], 10, 64) // six digits
+			d.layers[m[1]] = max(d.layers[m[1]], n+1)
+		}
+	}
+	sets := make([]*holders, len(c.Files))
+	add := func(file int, b places) {
+		if file < 0 {
+			return
+		}
+		if sets[file] == nil {
+			sets[file] = newHolders(p.Tensor, p.Pipeline, d.shards)
+		}
+		sets[file].add(b)
+	}
+	for i := range c.Tensors {
+		t := &c.Tensors[i]
+		cut := d.cuts(t)
+		for k := range t.Chunks {
+			add(t.Chunks[k].File, d.readersOf(t, &t.Chunks[k], cut))
+		}
+	}
+	for _, b := range c.Blobs {
+		add(b.File, d.readersOfBlob(b.Name))
+	}
+	for i, set := range sets {
+		if set != nil {
+			counts[i] = set.count(p.Ranks)
+		}
+	}
+	for i, f := range c.Files {
+		switch {
+		case f.Name == dcp.MetadataName, f.Name == megatronConfig, f.Name == commonState:
+			counts[i] = p.Ranks
+		case rankMetadata.MatchString(f.Name):
+			counts[i] = 1
+		}
+	}
+}
+
+// cuts says in which dimensions a tensor is cut.
+func (d *division) cuts(t *Tensor) []bool {
+	cut := make([]bool, len(t.Shape))
+	for _, ch := range t.Chunks {
+		for dim := range cut {
+			cut[dim] = cut[dim] || ch.Sizes[dim] != t.Shape[dim]
+		}
+	}
+	return cut
+}
+
+func (d *division) everywhere() places {
+	return places{[2]int{0, d.p.Tensor}, [2]int{0, d.p.Pipeline}, [2]int{0, d.shards}}
+}
+
+// readersOf are the places of a job that need something of a chunk. A dimension that is cut is divided among the ranks that divide
+// tensors so; a tensor that is not cut is needed by all, or by those that have its layer.
+func (d *division) readersOf(t *Tensor, ch *Chunk, cut []bool) places {
+	b := d.everywhere()
+	if m := layerInName.FindStringSubmatch(t.Name); m != nil {
+		n, _ := strconv.ParseInt(m[2], 10, 64) // six digits
+		b.pipeline = evenly(n, n+1, d.layers[m[1]], d.p.Pipeline)
+	}
+	sharded := false
+	for dim, isCut := range cut {
+		from, to, size := ch.Offsets[dim], ch.Offsets[dim]+ch.Sizes[dim], t.Shape[dim]
+		switch {
+		case !isCut || from == to:
+		case d.megatron && dim == 0 && ch.Sizes[0] == 1 && stackedLayers.MatchString(t.Name):
+			b.pipeline = evenly(from, to, size, d.p.Pipeline)
+		case d.megatron && expertTensor.MatchString(t.Name) && !sharded:
+			b.shard, sharded = evenly(from, to, size, d.shards), true
+		case d.megatron || d.p.Tensor > 1 && dim > 0:
+			b.tensor = evenly(from, to, size, d.p.Tensor)
+		case !sharded:
+			b.shard, sharded = inChunks(from, to, size, d.shards), true
+		}
+	}
+	return b
+}
+
+func (d *division) readersOfBlob(name string) places {
+	b := d.everywhere()
+	m := objectOfRank.FindStringSubmatch(name)
+	if m == nil {
+		return b
+	}
+	i, _ := strconv.ParseInt(m[1], 10, 64) // nine digits, both
+	n, _ := strconv.ParseInt(m[2], 10, 64)
+	if i >= n {
+		return b
+	}
+	switch tensor, pipeline := int64(d.p.Tensor), int64(d.p.Pipeline); n {
+	case pipeline:
+		b.pipeline = evenly(i, i+1, n, d.p.Pipeline)
+	case tensor:
+		b.tensor = evenly(i, i+1, n, d.p.Tensor)
+	case tensor * pipeline:
+		b.pipeline, b.tensor = evenly(i/tensor, i/tensor+1, pipeline, d.p.Pipeline), evenly(i%tensor, i%tensor+1, tensor, d.p.Tensor)
+	}
+	return b
+}
+
+// evenly is which of n equal parts of size the stretch [from, to) touches.
+func evenly(from, to, size int64, n int) [2]int {
+	if size <= 0 {
+		return [2]int{0, n}
+	}
+	part := func(x int64) float64 { return float64(x) * float64(n) / float64(size) }
+	first, last := int(part(from)), int(part(to))
+	if float64(last) < part(to) {
+		last++
+	}
+	return [2]int{min(first, n-1), max(min(last, n), min(first, n-1)+1)}
+}
+
+// inChunks is evenly as torch.chunk divides: into parts of the same length, of which the last may be shorter or missing.
+func inChunks(from, to, size int64, n int) [2]int {
+	if size <= 0 {
+		return [2]int{0, n}
+	}
+	length := (size + int64(n) - 1) / int64(n)
+	return [2]int{int(from / length), int((to-1)/length) + 1}
+}
