@@ -230,14 +230,7 @@ func TestProgram(t *testing.T) {
 	must(t, err)
 	w.announce(t, "dn1", addr)
 	w.fetch(t, addr, pool)
-	entry := filepath.Join(w.root, hints.DefaultRegistry, "dn1.json")
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // it is written beside serving, to a disk that may be busy
-		if _, err := os.Stat(entry); err == nil {
-			break
-		} else if time.Since(began) > 20*time.Second {
-			t.Fatal(err)
-		}
-	}
+	entry := w.registered(t, "dn1")
 	for page, want := range map[string]string{
 		"/metrics": `stepahead_agent_answers_total{reason="prepared"} 4`, "/healthz": "ok", "/jobs": `"job": "job"`, "/entries": `"result": "prepared"`,
 	} {
@@ -258,6 +251,19 @@ func TestProgram(t *testing.T) {
 		t.Error("the registry entry is still there")
 	}
 	w.secured(t)
+}
+
+// registered waits for the node's entry, which is written beside serving, to a disk that may be busy, and returns its file.
+func (w world) registered(t *testing.T, node string) string {
+	t.Helper()
+	entry := filepath.Join(w.root, hints.DefaultRegistry, node+".json")
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(entry); err == nil {
+			return entry
+		} else if time.Since(began) > 20*time.Second {
+			t.Fatal(err)
+		}
+	}
 }
 
 // secured: an agent that other hosts can reach serves those who show a certificate and a token, over TLS.
@@ -297,7 +303,7 @@ func (w world) secured(t *testing.T) {
 			t.Errorf("%s: let in", name)
 		}
 	}
-	entry, err := os.ReadFile(filepath.Join(w.root, hints.DefaultRegistry, "dn2.json"))
+	entry, err := os.ReadFile(w.registered(t, "dn2"))
 	if err != nil || !strings.Contains(string(entry), `"`+addr+`"`) {
 		t.Errorf("the registry says %s, %v; want %s", entry, err, addr)
 	}
