@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/discovery"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 // does not know it, the progress when no fetch carries it. No agent gets more than one hint a step.
 type herald struct {
 	l      *Loader
-	finder *finder
+	finder *discovery.Finder
 
 	listed  time.Duration // when the list was read last
 	doubts  int           // times in a row that it was read because an agent failed
@@ -97,21 +98,25 @@ func (h *herald) list(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
 	defer cancel()
 	a := h.l.agents
-	list, err := h.finder.find(ctx, a.now(), a.failing())
+	list, err := h.finder.Find(ctx, a.now(), a.failing())
 	if err != nil {
-		a.log.Warn("cannot read the list of agents: the last one is kept", zap.String("registry", h.finder.dir), zap.Error(err))
+		a.log.Warn("cannot read the list of agents: the last one is kept", zap.String("registry", h.finder.Dir()), zap.Error(err))
 		return
 	}
+	peers := make([]peer, len(list))
+	for i, f := range list {
+		peers[i] = newPeer(f.Node, f.Addr, f.Trusted)
+	}
 	a.mu.Lock()
-	changed := a.roster.replace(list)
+	changed := a.roster.replace(peers)
 	a.mu.Unlock()
 	if changed {
 		a.log.Info("agents", zap.Int("count", len(list)))
-		h.warnOfToken(list)
+		h.warnOfToken(peers)
 	}
 	if len(list) == 0 && !h.empty {
 		a.log.Warn("no agents found: everything is made here: start stepahead-agent with the store that holds the dataset",
-			zap.String("registry", h.finder.dir), zap.String("dataset", h.l.data.hinted[0].DatasetURL))
+			zap.String("registry", h.finder.Dir()), zap.String("dataset", h.l.data.hinted[0].DatasetURL))
 	}
 	h.empty = len(list) == 0
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/discovery"
 	"github.com/stepahead-io/stepahead/loader/proof"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
@@ -184,7 +185,7 @@ func (l *Loader) attach() (err error) {
 	}
 	l.agents = newAgents(l.o)
 	l.places = store.NewLocations(l.now, l.data.locate)
-	finder, err := newFinder(l.o)
+	finder, err := discovery.New(discovery.Options{Store: l.o.Store, Registry: l.o.Registry, Agents: l.o.Agents, Token: l.o.Token != ""})
 	l.herald = &herald{l: l, finder: finder, seen: -1}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/discovery"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/transform"
@@ -27,7 +28,7 @@ const (
 )
 
 // AgentsAuto, alone in Options.Agents, takes the agents that the registry lists.
-const AgentsAuto = "auto"
+const AgentsAuto = discovery.Auto
 
 // Runner runs the agent's half of a plan. *worker.Pool is the real one; tests bring their own. It
 // must be safe for concurrent use.
@@ -289,7 +290,7 @@ func (o Options) validateAgents() (errs []error) {
 			errs = append(errs, fmt.Errorf("agents: %q cannot be joined with addresses", AgentsAuto))
 		}
 		if a != AgentsAuto {
-			_, _, err := splitAgent(a)
+			_, _, err := discovery.Split(a)
 			errs = append(errs, err)
 		}
 	}

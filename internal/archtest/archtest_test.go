@@ -33,6 +33,8 @@ var goroutineOwners = map[string]string{
 	"checkpoint/save/send.go":       "Wait, Commit, Abort and a file's Close wait for all of them",
 	"cmd/stepahead/cat.go":          "the command waits for its reader and its writer",
 	"cmd/stepahead-agent/serve.go":  "the program waits for both of its servers",
+	"hints/lifecycle/lifecycle.go":  "Close waits for it",
+	"hints/lifecycle/send.go":       "a round waits for its calls",
 	"internal/hdfstest/link.go":     "a link's Close waits for all of them",
 	"internal/hdfstest/wire.go":     "ends with the JVM, which Close waits for",
 	"loader/tasks.go":               "Close waits for all of them",

@@ -18,6 +18,8 @@ var mayImport = map[string][]string{
 	"transform":            {},
 	"store":                {},
 	"hints":                {"internal/auth"},
+	"hints/discovery":      {"store"},
+	"hints/lifecycle":      {"store"},
 	"agent/fetch":          {"transform", "internal/auth"},
 	"agent":                {"binfmt", "sampler", "hints", "store", "transform", "agent/fetch", "internal/auth"},
 	"checkpoint":           {"hints", "store"},

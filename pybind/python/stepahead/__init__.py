@@ -11,7 +11,7 @@ Importing this package loads no Go: the native module loads when the first loade
 process that makes it.
 """
 
-from stepahead import transforms
+from stepahead import lifecycle, transforms
 from stepahead._batch import Batch
 from stepahead._errors import (
     BadSampleError,
@@ -48,5 +48,6 @@ __all__ = [
     "StoreError",
     "Tokens",
     "WorkerError",
+    "lifecycle",
     "transforms",
 ]

@@ -199,7 +199,7 @@ class DataLoader:
         job, run = job_and_run("token" if nameless else job, run, world_size, bool(agent_list))
         if nameless:
             job = None
-        self._run = run
+        self._job, self._run = job, run
         self._given = 0  # calls of give
         self._views = views(output)
         _tell_torch()

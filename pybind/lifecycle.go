@@ -1,0 +1,307 @@
+package pybind
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/checkpoint"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/lifecycle"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/address"
+)
+
+// tellerOptions say who tells which store's agents; docs are at configure in Python's lifecycle.
+type tellerOptions struct {
+	Store       string            `json:"store"`
+	Agents      []string          `json:"agents"`
+	Registry    string            `json:"registry"`
+	Token       string            `json:"token"`
+	CA          string            `json:"ca"`
+	ClientCert  string            `json:"client_cert"`
+	ClientKey   string            `json:"client_key"`
+	Job         string            `json:"job"`
+	Run         string            `json:"run"`
+	LogLevel    string            `json:"log_level"`
+	Environment map[string]string `json:"environment"`
+}
+
+// said is one thing that Python's lifecycle says; docs are there.
+type said struct {
+	What       string   `json:"what"` // a state's name, or "start"
+	Path       string   `json:"path"`
+	Step       *int64   `json:"step"`
+	Evaluation string   `json:"evaluation"`
+	Site       string   `json:"site"`
+	ExpectedIn float64  `json:"expected_in"` // seconds
+	Urgency    float64  `json:"urgency"`
+	Confidence float64  `json:"confidence"`
+	Holds      float64  `json:"holds"` // seconds
+	WorldSize  int      `json:"world_size"`
+	Settle     *float64 `json:"settle"` // seconds
+
+	Ranks        int               `json:"ranks"`
+	RanksPerHost int               `json:"ranks_per_host"`
+	Tensor       int               `json:"tensor"`
+	Pipeline     int               `json:"pipeline"`
+	Expert       int               `json:"expert"`
+	Shards       int               `json:"shards"`
+	Files        map[string]uint32 `json:"files"`
+}
+
+// teller is an announcer and the store whose agents it tells.
+type teller struct {
+	o         tellerOptions
+	announcer *lifecycle.Announcer
+
+	mu    sync.Mutex
+	place *address.Place
+}
+
+// tellers are those of this process, by their options: gopy binds functions, not values, so there is no object on the Python side that
+// could own one.
+var tellers = struct {
+	sync.Mutex
+	all map[string]*teller
+}{all: map[string]*teller{}}
+
+// Tell has agents told something about a checkpoint or a start. It takes the options of the teller and what is said, both as JSON, does
+// no I/O and waits for nothing.
+func Tell(optionsJSON, saidJSON string) (err error) {
+	defer caught("Tell", &err)
+	t, err := tellerOf(optionsJSON)
+	if err != nil {
+		return encode(err)
+	}
+	var s said
+	if err := json.Unmarshal([]byte(saidJSON), &s); err != nil {
+		return encode(&optionError{fmt.Errorf("pybind.Tell: %w", err)})
+	}
+	h, err := s.hint()
+	if err == nil {
+		err = t.announcer.Say(h, func(ctx context.Context, h *hints.Hint) error { return t.complete(ctx, s, h) })
+	}
+	if err != nil {
+		return encode(&optionError{err})
+	}
+	return nil
+}
+
+// Told waits at most timeoutMillis until all that was said was told or cannot be, and returns what became of it as JSON.
+func Told(timeoutMillis int) (out string, err error) {
+	defer caught("Told", &err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(timeoutMillis)*time.Millisecond)
+	defer cancel()
+	answer := struct {
+		Done bool `json:"done"`
+		lifecycle.Stats
+	}{Done: true}
+	for _, t := range allTellers() {
+		answer.Done = t.announcer.Flush(ctx) == nil && answer.Done
+		s := t.announcer.Stats()
+		answer.Told, answer.Refused, answer.Lost = answer.Told+s.Told, answer.Refused+s.Refused, answer.Lost+s.Lost
+	}
+	text, err := json.Marshal(answer)
+	return string(text), err
+}
+
+// Untell ends all telling: what was not sent is lost.
+func Untell() (err error) {
+	defer caught("Untell", &err)
+	for _, t := range allTellers() {
+		t.announcer.Close()
+		t.mu.Lock()
+		if t.place != nil {
+			err = errors.Join(err, t.place.Close())
+		}
+		t.mu.Unlock()
+	}
+	tellers.Lock()
+	clear(tellers.all)
+	tellers.Unlock()
+	return encode(err)
+}
+
+func allTellers() []*teller {
+	tellers.Lock()
+	defer tellers.Unlock()
+	all := make([]*teller, 0, len(tellers.all))
+	for _, t := range tellers.all {
+		all = append(all, t)
+	}
+	return all
+}
+
+// tellerOf returns the teller of options, a new one if there is none.
+func tellerOf(optionsJSON string) (*teller, error) {
+	tellers.Lock()
+	defer tellers.Unlock()
+	if t := tellers.all[optionsJSON]; t != nil {
+		return t, nil
+	}
+	var o tellerOptions
+	if err := json.Unmarshal([]byte(optionsJSON), &o); err != nil {
+		return nil, &optionError{fmt.Errorf("pybind.Tell: options: %w", err)}
+	}
+	log, err := newLog(o.LogLevel)
+	if err != nil {
+		return nil, err
+	}
+	var secured *tls.Config
+	if o.CA+o.ClientCert+o.ClientKey != "" {
+		if secured, err = hints.ClientTLS(o.CA, o.ClientCert, o.ClientKey); err != nil {
+			return nil, &optionError{err}
+		}
+	}
+	t := &teller{o: o}
+	t.announcer, err = lifecycle.New(lifecycle.Options{
+		Open: t.open, Registry: o.Registry, Agents: o.Agents, Token: o.Token, TLS: secured, Job: o.Job, Run: o.Run,
+		Report: func(err error) { log.Warn("lifecycle", zap.Error(err)) },
+	})
+	if err != nil {
+		return nil, &optionError{err}
+	}
+	tellers.all[optionsJSON] = t
+	return t, nil
+}
+
+// open returns the store, opened at the first call.
+func (t *teller) open(ctx context.Context) (store.Store, error) {
+	p, err := t.opened(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.Store, nil
+}
+
+func (t *teller) opened(ctx context.Context) (*address.Place, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.place != nil {
+		return t.place, nil
+	}
+	var err error
+	t.place, err = address.Open(ctx, t.o.Store, address.Options{Getenv: options{Environment: t.o.Environment}.getenv})
+	return t.place, err
+}
+
+// hint is what can be said without looking anything up.
+func (s said) hint() (hints.Hint, error) {
+	h := hints.Hint{Confidence: s.Confidence}
+	holds, err := seconds("holds", s.Holds)
+	if err != nil {
+		return h, err
+	}
+	expected, err := seconds("expected_in", s.ExpectedIn)
+	if err != nil {
+		return h, err
+	}
+	h.TTL = holds
+	if s.What == "start" {
+		h.Start = &hints.Start{Ranks: uint32(s.Ranks), RanksPerHost: uint32(s.RanksPerHost), ExpectedIn: expected}
+		for file, readers := range s.Files {
+			h.Start.Files = append(h.Start.Files, hints.HotFile{Path: file, Readers: readers})
+		}
+		slices.SortFunc(h.Start.Files, func(a, b hints.HotFile) int {
+			return cmp.Or(cmp.Compare(b.Readers, a.Readers), cmp.Compare(a.Path, b.Path))
+		})
+		return h, s.parallel().Validate()
+	}
+	state, ok := hints.ParseCheckpointState(s.What)
+	if !ok {
+		return h, fmt.Errorf("pybind.Tell: %q is no state of a checkpoint", s.What)
+	}
+	c := &hints.Checkpoint{State: state, Path: s.Path, Step: -1, Evaluation: s.Evaluation, Site: s.Site, ExpectedIn: expected, Urgency: s.Urgency}
+	if s.Step != nil {
+		c.Step = *s.Step
+	}
+	h.Checkpoint = c
+	return h, nil
+}
+
+func (s said) parallel() checkpoint.Parallel {
+	return checkpoint.Parallel{Ranks: s.Ranks, Tensor: s.Tensor, Pipeline: s.Pipeline, Expert: s.Expert, Shards: s.Shards}
+}
+
+// complete names paths as agents do, and looks up what a committed checkpoint, or one that a job starts from, holds.
+func (t *teller) complete(ctx context.Context, s said, h *hints.Hint) error {
+	p, err := t.opened(ctx)
+	if err != nil {
+		return err
+	}
+	if h.Start != nil {
+		return t.completeStart(ctx, p, s, h)
+	}
+	name, err := p.Resolve(s.Path)
+	if err != nil {
+		return err
+	}
+	h.Checkpoint.Path = p.URL(name)
+	if h.Checkpoint.State != hints.Committed {
+		return nil
+	}
+	o := checkpoint.Options{WorldSize: s.WorldSize, Settle: time.Second}
+	if s.Settle != nil {
+		if o.Settle, err = seconds("settle", *s.Settle); err != nil {
+			return err
+		}
+	}
+	c, err := checkpoint.Open(ctx, p.Store, name, o)
+	if err == nil {
+		err = c.Complete()
+	}
+	if err != nil {
+		return err
+	}
+	c.Foretell(h)
+	return nil
+}
+
+// completeStart adds the files of the checkpoint that a job starts from, and the trackers that name it, which all ranks read.
+func (t *teller) completeStart(ctx context.Context, p *address.Place, s said, h *hints.Hint) error {
+	for i, f := range h.Start.Files {
+		name, err := p.Resolve(f.Path)
+		if err != nil {
+			return err
+		}
+		h.Start.Files[i].Path = p.URL(name)
+	}
+	if s.Path == "" {
+		return nil
+	}
+	name, err := p.Resolve(s.Path)
+	if err != nil {
+		return err
+	}
+	c, err := checkpoint.Open(ctx, p.Store, name, checkpoint.Options{WorldSize: s.WorldSize})
+	if err != nil {
+		return err
+	}
+	files, err := c.HotFiles(s.parallel(), p.URL)
+	if err != nil {
+		return err
+	}
+	trackers, err := checkpoint.Trackers(ctx, p.Store, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	for _, tracker := range trackers {
+		if tracker.Names == name && s.Ranks > 1 {
+			h.Start.Files = append(h.Start.Files, hints.HotFile{Path: p.URL(tracker.File), Readers: uint32(s.Ranks)})
+		}
+	}
+	h.Start.Files = append(h.Start.Files, files...)
+	h.Start.Files = h.Start.Files[:min(len(h.Start.Files), hints.MaxFiles)]
+	c.Bind(h)
+	return nil
+}
