@@ -2,16 +2,25 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/internal/auth"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/dir"
 )
 
 // safetensorsFile is a file of one tensor of bytes.
@@ -166,6 +175,46 @@ func TestCheckpointWatch(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(root, "step-1")))
 	next("deleted", "step-1")
 	must(t, <-ended)
+}
+
+// takers is an agent that keeps what it is told.
+type takers struct {
+	mu   sync.Mutex
+	took []hints.Hint
+}
+
+func (k *takers) Announce(_ context.Context, h hints.Hint, _ auth.Claims) (hints.Reply, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.took = append(k.took, h)
+	return hints.Accept(), nil
+}
+
+// TestCheckpointWatchAnnounces: the agents of the store are told what is printed.
+func TestCheckpointWatchAnnounces(t *testing.T) {
+	root := checkpoints(t)
+	k := &takers{}
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	srv := grpc.NewServer()
+	hints.Serve(srv, k, auth.Insecure())
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(lis) }()
+	defer func() { srv.Stop(); must(t, <-ended) }()
+	s, _, err := dir.Open(root, dir.Options{})
+	must(t, err)
+	defer s.Close()
+	must(t, hints.NewPublisher(store.Files{Store: s}, hints.DefaultRegistry).Publish(t.Context(), hints.Entry{Node: "local", Addr: lis.Addr().String(), TTL: time.Minute}))
+	code, out, errOut := command(t, "checkpoint", "watch", root, "--count", "1", "--announce", "--job", "7b")
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if code != exit.OK || errOut != "" || len(k.took) != 1 {
+		t.Fatalf("exit %d: %s%s: %+v", code, out, errOut, k.took)
+	}
+	h := k.took[0]
+	if h.Job != "7b" || h.Identity == [32]byte{} || h.Checkpoint.State != hints.Committed || h.Checkpoint.Path != filepath.Join(root, "step-1") || h.Checkpoint.Step != 1 || len(h.Checkpoint.Files) != 1 {
+		t.Errorf("%+v %+v", h, h.Checkpoint)
+	}
 }
 
 func TestCheckpointReaders(t *testing.T) {
