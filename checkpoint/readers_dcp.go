@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/stepahead-io/stepahead/checkpoint/dcp"
@@ -56,6 +57,9 @@ func (c *Checkpoint) countParts(p Parallel, counts []int) {
 		t := &c.Tensors[i]
 		cut := d.cuts(t)
 		for k := range t.Chunks {
+			if len(t.Chunks) > 1 && slices.Contains(t.Chunks[k].Sizes, 0) {
+				continue // of a rank that got no rows: nobody reads it
+			}
 			add(t.Chunks[k].File, d.readersOf(t, &t.Chunks[k], cut))
 		}
 	}
@@ -104,7 +108,7 @@ func (d *division) readersOf(t *Tensor, ch *Chunk, cut []bool) places {
 	for dim, isCut := range cut {
 		from, to, size := ch.Offsets[dim], ch.Offsets[dim]+ch.Sizes[dim], t.Shape[dim]
 		switch {
-		case !isCut || from == to:
+		case !isCut:
 		case d.megatron && dim == 0 && ch.Sizes[0] == 1 && stackedLayers.MatchString(t.Name):
 			b.pipeline = evenly(from, to, size, d.p.Pipeline)
 		case d.megatron && expertTensor.MatchString(t.Name) && !sharded:

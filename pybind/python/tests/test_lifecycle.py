@@ -125,7 +125,7 @@ def test_not_complete_is_not_committed(agent: Agent) -> None:
 def test_loaders_job(agent: Agent, dataset: pathlib.Path) -> None:
     """A save is of the loader's job and run, so that agents know whose clock it stops."""
     known = len(agent.told())
-    with stepahead.DataLoader(dataset, global_batch=2, job="mine", run="third"):
+    with stepahead.DataLoader(dataset, global_batch=2, fields=["label"], job="mine", run="third"):
         lifecycle.saving(agent.store / "runs" / "x", 1)
         assert lifecycle.told(60).done
     assert [(r["job"], r["run"]) for r in agent.told()[known:]] == [("mine", "third")]
