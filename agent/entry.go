@@ -46,8 +46,9 @@ type phase uint8
 const (
 	waiting  phase = iota // wanted; no bytes are reserved yet
 	queued                // its bytes are reserved
+	begun                 // its part is being read, or was and waits for a core
 	running               // a worker has it
-	stopping              // a worker had it and was told to stop; it may be wanted still
+	stopping              // it was in one of these two and was told to stop; it may be wanted still
 	ready                 // on the shelf
 	failed                // answered raw, for the reason it holds
 )
@@ -65,7 +66,10 @@ type entry struct {
 	held     int64         // bytes of the shelf it holds, reserved or used
 	start    time.Duration // latest moment to start without being late
 	heavy    bool          // it runs in the lane of heavy work
-	began    time.Duration // when it began to run
+	began    time.Duration // when it began, less what it waited for a core
+	read     bool          // its part was read
+	took     time.Duration // to read it
+	core     bool          // it uses a core
 	readyAt  time.Duration
 	servedAt time.Duration // when it was first handed out
 	served   bool
