@@ -130,17 +130,17 @@ class Demo:
 
             segment = self.train("run3", 2, "--steps", str(STEPS), agents=True, on_step=on_step)
         restart.join()
-        return Run("3 one agent killed", [segment], killed=(KILL_AT, RESTART_AT))
+        return Run("3 one agent killed", [segment], killed=(KILL_AT, RESTART_AT), agents=agents.work)
 
     def run_resumed(self) -> Run:
         """Agents on; stopped half-way, resumed with twice the ranks."""
         checkpoint = str(self.folder / "checkpoint")
-        with self.agents():
+        with self.agents() as agents:
             first = self.train("run4a", 2, "--steps", str(STOP_AT), "--save", checkpoint, agents=True)
             self.say(f"  stopped after step {STOP_AT - 1}; resuming with 4 ranks")
             rest = ["--steps", str(STEPS), "--resume", checkpoint, "--resume-step", str(STOP_AT)]
             second = self.train("run4b", 4, *rest, agents=True)
-        return Run("4 resumed, 4 ranks", [first, second])
+        return Run("4 resumed, 4 ranks", [first, second], agents=agents.work)
 
     def run_packed(self) -> list[Run]:
         """Where the dataset is made of tar files: agents off, on the packed one, which must give the same bytes."""
@@ -155,12 +155,12 @@ class Demo:
         self.say(f"run 1 of 4: agents off, 2 ranks, {STEPS} steps")
         off = Run("1 agents off", [self.train("run1", 2, "--steps", str(STEPS))])
         self.say("run 2 of 4: agents on")
-        with self.agents():
-            on = Run("2 agents on", [self.train("run2", 2, "--steps", str(STEPS), agents=True)])
+        with self.agents() as agents:
+            on = self.train("run2", 2, "--steps", str(STEPS), agents=True)
         self.say("run 3 of 4: agents on, one is killed")
         killed = self.run_killed()
         self.say("run 4 of 4: agents on, stopped and resumed")
-        return memory, [off, on, killed, self.run_resumed()]
+        return memory, [off, Run("2 agents on", [on], agents=agents.work), killed, self.run_resumed()]
 
 
 def main() -> int:
@@ -197,6 +197,8 @@ def conclude(memory: Run, runs: list[Run], packed: list[Run], storage: Folder | 
     print(f"{len(storage.nodes)} agents; the other load of their nodes is simulated: a steady 25 % of the CPU.")
     print(f"A step lasts {1e3 * STEP_SECONDS:.0f} ms: the trainer sleeps after its CPU work, as if on an accelerator.")
     print(report.table(runs, memory))
+    print("\nWhat a tensor took the agents:")
+    print(report.agents_table(runs[1:]))
     if any(run.reads() for run in runs):
         print("\nWhat the trainers' own reads cost:")
         print(report.reads_table(runs))

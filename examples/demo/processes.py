@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -24,7 +28,7 @@ def stepahead(*arguments: str, environment: Mapping[str, str] | None = None) -> 
 
 
 class Agents:
-    """One agent for each node of a store."""
+    """One agent for each node of a store. `work` is their metrics at the end, each summed over its labels and the agents."""
 
     def __init__(
         self, store: str, nodes: list[str], key: pathlib.Path, logs: pathlib.Path, environment: Mapping[str, str]
@@ -32,6 +36,7 @@ class Agents:
         self.store, self.nodes, self.key, self.logs = store, nodes, key, logs
         self.environment = {**os.environ, **environment}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.work: defaultdict[str, float] = defaultdict(float)
 
     def __enter__(self) -> Agents:
         for node in self.nodes:
@@ -42,15 +47,32 @@ class Agents:
         """Start the agent of a node, whose other work is simulated: a steady 25 % of its CPUs."""
         command = [BIN / "stepahead-agent", "--store", self.store, "--node", node, "--key", self.key]
         command += ["--worker", BIN / "stepahead-worker", "--workers", "1", "--load", "25%", "--dwell", "1s"]
-        with open(self.logs / f"agent-{node}.log", "ab") as log:
+        command += ["--metrics", "127.0.0.1:0"]
+        with open(self.log(node), "ab") as log:
             self.running[node] = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, env=self.environment)
+
+    def log(self, node: str) -> pathlib.Path:
+        return self.logs / f"agent-{node}.log"
+
+    def note(self, node: str) -> None:
+        """Add what an agent's metrics say to `work`; it ends after this."""
+        addresses = re.findall(r"^listening .* metrics=(\S+)$", self.log(node).read_text(), re.MULTILINE)
+        with contextlib.suppress(OSError, IndexError):  # it has ended, or never came up
+            page = urllib.request.urlopen(f"http://{addresses[-1]}/metrics", timeout=10).read().decode()
+            for line in page.splitlines():
+                if not line.startswith("#"):
+                    name, value = line.rsplit(" ", 1)
+                    self.work[name.split("{", 1)[0]] += float(value)
 
     def kill(self, node: str) -> None:
         """kill -9: no good-bye, its registration stays behind."""
+        self.note(node)
         self.running[node].kill()
         self.running[node].wait()
 
     def __exit__(self, *_: object) -> None:
+        for node in self.running:
+            self.note(node)
         for process in self.running.values():
             process.terminate()
         for process in self.running.values():

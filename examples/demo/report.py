@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ class Run:
     log: list[dict[str, Any]] = field(default_factory=list)
     stats: list[dict[str, Any]] = field(default_factory=list)
     totals: list[dict[str, Any]] = field(default_factory=list)
+    agents: Mapping[str, float] = field(default_factory=dict)  # what their metrics said
 
     def read(self) -> Run:
         for number, segment in enumerate(self.segments):
@@ -133,6 +135,20 @@ def _aligned(rows: list[list[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([text[0], "-" * max(map(len, text)), *text[1:]])
+
+
+def agents_table(runs: list[Run]) -> str:
+    """How long the agents took for a part, on average: to read it, and then in a worker."""
+    rows = [["run", "tensors made", "read", "in a worker"]]
+    for run in runs:
+
+        def mean(stage: str, run: Run = run) -> str:
+            name = f"stepahead_agent_{stage}_seconds"
+            return f"{1e3 * run.agents[f'{name}_sum'] / max(1, run.agents[f'{name}_count']):.1f} ms"
+
+        made = run.agents["stepahead_agent_transform_seconds_count"]
+        rows.append([run.name, f"{made:.0f}", mean("read"), mean("transform")])
+    return _aligned(rows)
 
 
 def reads_table(runs: list[Run]) -> str:
