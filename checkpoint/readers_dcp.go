@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stepahead-io/stepahead/checkpoint/dcp"
 )
@@ -15,9 +16,12 @@ var (
 	stackedLayers = regexp.MustCompile(`\blayers\.`)
 	// experts are tensors of which each expert-parallel rank has its own part.
 	expertTensor = regexp.MustCompile(`\bexperts?\b`)
-	// objectOfRank is a value that Megatron saves for each rank: its number, and how many there are, in one dimension or several.
-	objectOfRank = regexp.MustCompile(`/shard_(\d{1,9})(?:\.\d+)*_(\d{1,9})(?:\.\d+)*$`)
+	// objectOfRank is one of several values that Megatron saves under a name: its number, and how many there are, in one dimension or more.
+	objectOfRank = regexp.MustCompile(`^(.*)/shard_(\d+(?:\.\d+)*)_(\d+(?:\.\d+)*)$`)
 )
+
+// randomState is the name of the states of random numbers.
+const randomState = "rng_state"
 
 // division is how the tensors of a distributed checkpoint fall to the places of a job.
 type division struct {
@@ -122,24 +126,31 @@ func (d *division) readersOf(t *Tensor, ch *Chunk, cut []bool) places {
 	return b
 }
 
+// readersOfBlob are the places that need a value. Of those that Megatron saves for each layer it is the layer's stage; of the state of
+// random numbers the pipeline stage and the tensor-parallel rank, which number it in this order.
 func (d *division) readersOfBlob(name string) places {
 	b := d.everywhere()
 	m := objectOfRank.FindStringSubmatch(name)
 	if m == nil {
 		return b
 	}
-	i, _ := strconv.ParseInt(m[1], 10, 64) // nine digits, both
-	n, _ := strconv.ParseInt(m[2], 10, 64)
-	if i >= n {
+	at, of := strings.Split(m[2], "."), strings.Split(m[3], ".")
+	if len(at) != len(of) {
 		return b
 	}
-	switch tensor, pipeline := int64(d.p.Tensor), int64(d.p.Pipeline); n {
-	case pipeline:
-		b.pipeline = evenly(i, i+1, n, d.p.Pipeline)
-	case tensor:
-		b.tensor = evenly(i, i+1, n, d.p.Tensor)
-	case tensor * pipeline:
-		b.pipeline, b.tensor = evenly(i/tensor, i/tensor+1, pipeline, d.p.Pipeline), evenly(i%tensor, i%tensor+1, tensor, d.p.Tensor)
+	part := func(dim, n int) [2]int {
+		i, err := strconv.ParseInt(at[dim], 10, 32)
+		size, err2 := strconv.ParseInt(of[dim], 10, 32)
+		if err != nil || err2 != nil || i >= size {
+			return [2]int{0, n}
+		}
+		return evenly(i, i+1, size, n)
+	}
+	switch {
+	case stackedLayers.MatchString(m[1]):
+		b.pipeline = part(0, d.p.Pipeline)
+	case m[1] == randomState && len(at) > 1:
+		b.pipeline, b.tensor = part(0, d.p.Pipeline), part(1, d.p.Tensor)
 	}
 	return b
 }

@@ -105,14 +105,15 @@ func TestReadersOfMegatron(t *testing.T) {
 		{Name: "norm.weight", Shape: []int64{8}, Chunks: []Chunk{{File: file("one for all"), Offsets: []int64{0}, Sizes: []int64{8}}}},
 		{Name: "mlp.experts.weight", Shape: []int64{4, 8}, Chunks: []Chunk{{File: file("two experts"), Offsets: []int64{0, 0}, Sizes: []int64{2, 8}}, {File: file("the other experts"), Offsets: []int64{2, 0}, Sizes: []int64{2, 8}}}},
 	}
-	c.Blobs = []Blob{{Name: "rng_state/shard_1.0_2.1", File: file("random of a stage")}, {Name: "common_state", File: file("common")}, {Name: "x/shard_0_3", File: file("of nobody knows whom")}}
+	c.Blobs = []Blob{{Name: "rng_state/shard_1.0_2.1", File: file("random of a stage")}, {Name: "rng_state/shard_1.1_2.2", File: file("random of a rank")}, {Name: "decoder.layers.mlp._extra_state/shard_0_4", File: file("values of a layer")},
+		{Name: "common_state", File: file("common")}, {Name: "x/shard_0_3", File: file("of nobody knows whom")}}
 	for _, name := range []string{".metadata", "metadata.json", "common.pt", "__0.metadata", "README"} {
 		file(name)
 	}
 	got := readersByName(t, c, Parallel{Ranks: 16, Tensor: 2, Pipeline: 2, Expert: 2})
 	want := map[string]int{
 		"norm of the first layer": 8, "norm of the last layer": 8, "first words": 8, "other words": 8, "one for all": 16, "two experts": 8, "the other experts": 8,
-		"random of a stage": 8, "common": 16, "of nobody knows whom": 16, ".metadata": 16, "metadata.json": 16, "common.pt": 16, "__0.metadata": 1, "README": 0,
+		"random of a stage": 8, "random of a rank": 4, "values of a layer": 8, "common": 16, "of nobody knows whom": 16, ".metadata": 16, "metadata.json": 16, "common.pt": 16, "__0.metadata": 1, "README": 0,
 	}
 	for layer := range 4 {
 		for half := range 2 {

@@ -92,6 +92,14 @@ func (w world) users(t *testing.T, a hints.Agent) {
 	if r := w.ask(t, a, hdfstest.Intruder); r.Accepted || r.Reason != hints.ReasonDenied || !strings.Contains(r.Detail, "user="+hdfstest.Intruder) {
 		t.Errorf("the intruder: %+v", r)
 	}
+	for _, name := range []string{w.dataset, w.dataset + "/step-1"} { // one that is there, and one that will be
+		if r := w.foretell(t, a, hdfstest.User, name); !r.Accepted {
+			t.Errorf("the owner foretells a checkpoint %s: %+v", name, r)
+		}
+		if r := w.foretell(t, a, hdfstest.Intruder, name); r.Reason != hints.ReasonDenied || !strings.Contains(r.Detail, "user="+hdfstest.Intruder) {
+			t.Errorf("the intruder foretells a checkpoint %s: %+v", name, r)
+		}
+	}
 	client := fetch.NewClient(fetch.ClientOptions{Token: w.mint(t, "job-"+hdfstest.User, hdfstest.Intruder)})
 	defer client.Close()
 	req := &fetch.Request{
@@ -116,6 +124,19 @@ func (w world) ask(t *testing.T, a hints.Agent, user string) hints.Reply {
 	defer client.Close()
 	reply, err := client.Announce(t.Context(), a.Addr, hints.Hint{
 		ID: hints.NewID(), Job: "job-" + user, Run: "1", TTL: time.Hour, Confidence: 1, Identity: w.schedule.Dataset, Schedule: &w.schedule,
+	})
+	must(t, err)
+	return reply
+}
+
+// foretell says for a user that a checkpoint is committed, and returns the agent's reply.
+func (w world) foretell(t *testing.T, a hints.Agent, user, name string) hints.Reply {
+	t.Helper()
+	client := hints.NewClient(hints.ClientOptions{Token: w.mint(t, "job-"+user, user)})
+	defer client.Close()
+	reply, err := client.Announce(t.Context(), a.Addr, hints.Hint{
+		ID: hints.NewID(), Job: "job-" + user, Run: "1", TTL: time.Hour, Confidence: 1,
+		Checkpoint: &hints.Checkpoint{State: hints.Committed, Path: w.root + name, Step: -1},
 	})
 	must(t, err)
 	return reply
