@@ -121,6 +121,8 @@ golden-checkpoints: setup ## regenerate what torch, safetensors and Python's pic
 	$(PY) -W ignore checkpoint/dcp/testdata/golden.py checkpoint/dcp/testdata
 	$(PY) -W ignore checkpoint/testdata/readers.py > build/golden-readers.json
 	mv build/golden-readers.json checkpoint/testdata/readers.json
+	$(PY) -W ignore checkpoint/testdata/readers_megatron.py > build/golden-readers.json
+	mv build/golden-readers.json checkpoint/testdata/readers_megatron.json
 
 clean: ## remove what the targets above made, but not .venv
 	rm -rf bin build demo wheelhouse *.egg-info pybind/python/*.egg-info

@@ -94,7 +94,7 @@ def main() -> None:
                     readers[files[item.storage_index]].add(rank)
             counts = {file: len(ranks) for file, ranks in readers.items()}
             cases.append({"saved": before, "ranks": after, "chunks": tensors, "blobs": blobs, "readers": counts})
-    json.dump({"torch": torch.__version__.split("+")[0], "cases": cases}, sys.stdout, indent=None)
+    json.dump({"torch": torch.__version__.split("+")[0], "cases": cases}, sys.stdout, separators=(",", ":"))
     print()
 
 
