@@ -36,7 +36,7 @@ type resolveAction struct {
 
 func (a resolveAction) String() string { return fmt.Sprintf("resolve %s/%d", a.job, a.step) }
 
-// prepareAction reads the part of an item. A readEvent or a failedEvent follows.
+// prepareAction reads and transforms an item. A doneEvent or a failedEvent follows.
 type prepareAction struct {
 	id   uint64
 	item item
@@ -46,14 +46,6 @@ type prepareAction struct {
 }
 
 func (a prepareAction) String() string { return fmt.Sprintf("prepare %s out=%d", a.name, a.item.out) }
-
-// workAction transforms a part that was read. A doneEvent or a failedEvent follows.
-type workAction struct {
-	id   uint64
-	name string
-}
-
-func (a workAction) String() string { return "work    " + a.name }
 
 // stopAction gives a preparation up. The doneEvent or failedEvent that was due follows all the same.
 type stopAction struct {

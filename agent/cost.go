@@ -27,12 +27,8 @@ func (it *item) kind() kind {
 	return kind{plan: it.key.plan, media: it.media, size: bits.Len64(uint64(it.in))}
 }
 
-// cost is what one preparation takes: wall time decides when to start, CPU time whether to. The time that it waits for a core
-// after its part was read is no part of it.
-type cost struct {
-	wall, cpu time.Duration
-	read      time.Duration // of the wall time, to read the part
-}
+// cost is what one preparation takes: wall time decides when to start, CPU time whether to.
+type cost struct{ wall, cpu time.Duration }
 
 // costs learns the cost of every kind of work as an exponentially weighted moving average.
 type costs map[kind]cost

@@ -46,9 +46,8 @@ type phase uint8
 const (
 	waiting  phase = iota // wanted; no bytes are reserved yet
 	queued                // its bytes are reserved
-	begun                 // its part is being read, or was and waits for a core
 	running               // a worker has it
-	stopping              // it was in one of these two and was told to stop; it may be wanted still
+	stopping              // a worker had it and was told to stop; it may be wanted still
 	ready                 // on the shelf
 	failed                // answered raw, for the reason it holds
 )
@@ -66,10 +65,7 @@ type entry struct {
 	held     int64         // bytes of the shelf it holds, reserved or used
 	start    time.Duration // latest moment to start without being late
 	heavy    bool          // it runs in the lane of heavy work
-	began    time.Duration // when it began, less what it waited for a core
-	read     bool          // its part was read
-	took     time.Duration // to read it
-	core     bool          // it uses a core
+	began    time.Duration // when it began to run
 	readyAt  time.Duration
 	servedAt time.Duration // when it was first handed out
 	served   bool

@@ -30,15 +30,9 @@ type loop struct {
 	ctx     context.Context // of everything it starts
 	planner *planner
 	tensors map[uint64]*tensor
-	runs    map[uint64]run // by entry
+	cancels map[uint64]context.CancelFunc // of running preparations
 	tickets map[uint64]*ticket
 	lookups map[string]*lookup // by job
-}
-
-// run is a preparation that was begun.
-type run struct {
-	cancel context.CancelFunc
-	core   chan<- struct{} // closed when it may use one
 }
 
 // ticket is a fetch that has answers to come.
@@ -57,7 +51,7 @@ type lookup struct {
 func (a *Agent) newLoop(ctx context.Context) *loop {
 	return &loop{
 		Agent: a, ctx: ctx, planner: newPlanner(a.o.limits()),
-		tensors: make(map[uint64]*tensor), runs: make(map[uint64]run),
+		tensors: make(map[uint64]*tensor), cancels: make(map[uint64]context.CancelFunc),
 		tickets: make(map[uint64]*ticket), lookups: make(map[string]*lookup),
 	}
 }
@@ -124,9 +118,9 @@ func (l *loop) handle(env envelope) {
 	case doneEvent:
 		l.tensors[ev.id] = env.tensor
 		l.made(env.tensor, env.job)
-		delete(l.runs, ev.id)
+		delete(l.cancels, ev.id)
 	case failedEvent:
-		delete(l.runs, ev.id)
+		delete(l.cancels, ev.id)
 	}
 	l.execute(l.planner.plan(env.ev, l.now()), env)
 }
@@ -143,10 +137,8 @@ func (l *loop) execute(actions []action, env envelope) {
 			}
 		case prepareAction:
 			l.prepare(act)
-		case workAction:
-			close(l.runs[act.id].core)
 		case stopAction:
-			l.runs[act.id].cancel()
+			l.cancels[act.id]()
 		case answerAction:
 			l.answer(act)
 		case evictAction:
@@ -249,14 +241,12 @@ func (l *loop) items(ctx context.Context, t *task, step int64) (items []item, er
 
 func (l *loop) prepare(act prepareAction) {
 	ctx, cancel := context.WithCancel(l.ctx)
-	core := make(chan struct{})
-	l.runs[act.id] = run{cancel, core}
+	l.cancels[act.id] = cancel
 	t := act.item.task
 	open := l.tasks.holdAll(t.data)
 	l.group.Go(func() {
 		defer cancel()
-		p := preparation{Agent: l.Agent, prepareAction: act, core: core}
-		p.run(ctx, open)
+		l.Agent.prepare(ctx, act, open)
 		if open {
 			l.discard(t)
 		}
@@ -312,9 +302,7 @@ func (l *loop) gauge() {
 	m.jobs.Set(float64(len(p.jobs)))
 	m.queued.Set(float64(len(p.queued)))
 	m.waiting.Set(float64(len(p.waiting)))
-	working := p.working()
-	m.reading.Set(float64(len(p.runs) - working))
-	m.running.Set(float64(working))
+	m.running.Set(float64(len(p.runs)))
 	m.cores.Set(float64(p.gate.granted))
 	m.open.Set(0)
 	if p.gate.open {

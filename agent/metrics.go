@@ -26,8 +26,8 @@ type metrics struct {
 	lead      prometheus.Histogram
 	read, run prometheus.Histogram
 
-	shelf, jobs, queued, waiting, reading, running, open, cores prometheus.Gauge
-	load                                                        *prometheus.GaugeVec // by signal
+	shelf, jobs, queued, waiting, running, open, cores prometheus.Gauge
+	load                                               *prometheus.GaugeVec // by signal
 }
 
 var (
@@ -61,8 +61,7 @@ func newMetrics(reg prometheus.Registerer, limit int64) (*metrics, error) {
 	m.jobs = b.gauge("jobs_count", "Jobs served.")
 	m.queued = b.gauge("queued_count", "Preparations that have their bytes reserved and wait for a core.")
 	m.waiting = b.gauge("waiting_count", "Preparations that wait for bytes of the shelf.")
-	m.reading = b.gauge("reading_count", "Preparations whose part is being read, or was read and waits for a core.")
-	m.running = b.gauge("running_count", "Preparations that use a core.")
+	m.running = b.gauge("running_count", "Preparations that run.")
 	m.open = b.gauge("gate_open_state", "1 while work may start, 0 while others need the node.")
 	m.cores = b.gauge("granted_cores", "Cores granted to preparations.")
 	b.gauge("shelf_limit_bytes", "Size of the shelf.").Set(float64(limit))

@@ -18,7 +18,6 @@ func (ev doneEvent) apply(p *planner, now time.Duration) {
 		return
 	}
 	p.costs.learn(&e.item, ev.cost)
-	p.pace.learn(ev.cost)
 	p.shrink(e)
 	e.phase, e.readyAt = ready, now
 	if e.gone {
@@ -97,12 +96,11 @@ func (p *planner) again(e *entry) {
 	p.unordered = true
 }
 
-// ended takes an entry off the list of those that are in a stage; nil if it is not on it.
+// ended takes an entry off the list of those that run; nil if it is not on it.
 func (p *planner) ended(id uint64) *entry {
 	for i, e := range p.runs {
 		if e.id == id {
 			p.runs = append(p.runs[:i], p.runs[i+1:]...)
-			e.read, e.core = false, false
 			return e
 		}
 	}

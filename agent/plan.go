@@ -37,13 +37,12 @@ type planner struct {
 	waiting   []*entry          // in order of start
 	queued    []*entry          // in order of start
 	unordered bool              // the two lists must be sorted again
-	runs      []*entry          // begun, running or stopping
+	runs      []*entry          // running or stopping
 	served    []*entry          // ready and handed out, in order of first time
 	asked     []*entry          // entries with waiters
 	held      int64             // bytes reserved or used; never above limits.memory
 	gate      gate
 	costs     costs
-	pace      pace
 	poison    poison
 	bucket    bucket
 	nextID    uint64
@@ -68,7 +67,6 @@ func (p *planner) plan(ev event, now time.Duration) []action {
 	p.out = p.out[:0]
 	ev.apply(p, now)
 	p.expire(now)
-	p.work(now)
 	p.admit(now)
 	return p.out
 }

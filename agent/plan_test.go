@@ -2,8 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -20,22 +18,13 @@ type rim struct {
 	p       *planner
 	now     time.Duration
 	lookups []resolveAction
-	running map[uint64]stage
+	running map[uint64]item
 	shelf   map[uint64]bool
 	replies map[uint64]int // answers on their way, by entry
 	asked   map[uint64]int // wants of each fetch that were not answered
 	until   map[uint64]time.Duration
 	tickets uint64
 }
-
-// stage is how far a preparation has come.
-type stage int
-
-const (
-	isRead  stage = iota // its part is being read
-	hasRead              // and waits for a core
-	hasCore              // which it uses
-)
 
 func newRim(t *rapid.T) *rim {
 	l := limits{
@@ -47,7 +36,7 @@ func newRim(t *rapid.T) *rim {
 		jobs:    2, high: 0.8, low: 0.7, dwell: 2 * time.Second,
 	}
 	return &rim{
-		t: t, p: newPlanner(l), running: map[uint64]stage{}, shelf: map[uint64]bool{}, replies: map[uint64]int{},
+		t: t, p: newPlanner(l), running: map[uint64]item{}, shelf: map[uint64]bool{}, replies: map[uint64]int{},
 		asked: map[uint64]int{}, until: map[uint64]time.Duration{},
 	}
 }
@@ -60,36 +49,14 @@ func (r *rim) send(ev event) {
 	if held := r.held(); r.p.held != held || held > r.p.limits.memory {
 		r.t.Fatalf("after %T: planner counts %d bytes, entries hold %d, the shelf has %d", ev, r.p.held, held, r.p.limits.memory)
 	}
-	r.checkStages()
+	if len(r.running) > r.p.limits.workers {
+		r.t.Fatalf("%d preparations run on %d workers", len(r.running), r.p.limits.workers)
+	}
 	for ticket, left := range r.asked {
 		if left > 0 && r.now >= r.until[ticket] {
 			r.t.Fatalf("fetch %d has %d wants without an answer at its deadline", ticket, left)
 		}
 	}
-}
-
-// checkStages: no more cores are used than there are, no more parts are read ahead than may be, and no core that is granted
-// lies idle beside a part that was read.
-func (r *rim) checkStages() {
-	r.t.Helper()
-	workers, cores := r.p.limits.workers, r.at(hasCore)
-	if cores > workers || len(r.running) > workers*(1+maxAhead) {
-		r.t.Fatalf("%d preparations on %d cores, with %d workers", len(r.running), cores, workers)
-	}
-	for id, s := range r.running {
-		if e := r.p.byID[id]; s == hasRead && e.phase == begun && cores < r.p.gate.granted {
-			r.t.Fatalf("%v was read and waits, with %d of %d cores in use", e, cores, r.p.gate.granted)
-		}
-	}
-}
-
-func (r *rim) at(want stage) (n int) {
-	for _, s := range r.running {
-		if s == want {
-			n++
-		}
-	}
-	return n
 }
 
 func (r *rim) held() int64 {
@@ -101,7 +68,7 @@ func (r *rim) held() int64 {
 			if e.held != 0 {
 				r.t.Fatalf("%v holds %d bytes in phase %d", e, e.held, e.phase)
 			}
-		case queued, begun, running, stopping:
+		case queued, running, stopping:
 			if e.held != e.in+e.out {
 				r.t.Fatalf("%v holds %d bytes before it is made, needs %d", e, e.held, e.in+e.out)
 			}
@@ -121,15 +88,7 @@ func (r *rim) take(a action) {
 		if _, twice := r.running[a.id]; twice || r.shelf[a.id] {
 			r.t.Fatalf("%v twice", a)
 		}
-		r.running[a.id] = isRead
-		if granted := r.p.gate.granted; len(r.running) > granted && granted < r.p.limits.workers {
-			r.t.Fatalf("%v is read ahead while others want cores: %d of %d", a, granted, r.p.limits.workers)
-		}
-	case workAction:
-		if r.running[a.id] != hasRead || r.at(hasCore) >= r.p.gate.granted {
-			r.t.Fatalf("%v: in stage %d, %d of %d cores in use", a, r.running[a.id], r.at(hasCore), r.p.gate.granted)
-		}
-		r.running[a.id] = hasCore
+		r.running[a.id] = a.item
 	case stopAction:
 		if _, ok := r.running[a.id]; !ok {
 			r.t.Fatalf("%v: it does not run", a)
@@ -177,38 +136,24 @@ func (r *rim) resolve(t *rapid.T) {
 	r.send(ev)
 }
 
-// read ends the reading of any part.
-func (r *rim) read(t *rapid.T) {
-	var ids []uint64
-	for id, s := range r.running {
-		if s == isRead {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		t.Skip()
-	}
-	slices.Sort(ids)
-	id := rapid.SampledFrom(ids).Draw(t, "read")
-	r.running[id] = hasRead
-	r.send(readEvent{id: id, took: time.Millisecond})
-}
-
 func (r *rim) end(t *rapid.T) {
 	if len(r.running) == 0 {
 		t.Skip()
 	}
-	id := slices.Min(slices.Collect(maps.Keys(r.running)))
-	s := r.running[id]
+	var id uint64
+	for n := range r.running {
+		if id == 0 || n < id {
+			id = n
+		}
+	}
 	delete(r.running, id)
-	if s != hasCore || rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
+	if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
 		r.send(failedEvent{id: id, why: failure(rapid.IntRange(int(stopped), int(wrong)).Draw(t, "why"))})
 		return
 	}
 	r.shelf[id] = true
 	wall := time.Duration(rapid.IntRange(1, 500).Draw(t, "ms")) * time.Millisecond
-	read := time.Duration(rapid.IntRange(0, 3).Draw(t, "of it reading")) * wall / 4
-	r.send(doneEvent{id: id, cost: cost{wall: wall, cpu: wall, read: read}})
+	r.send(doneEvent{id: id, cost: cost{wall: wall, cpu: wall}})
 }
 
 func (r *rim) release(t *rapid.T) {
@@ -264,7 +209,7 @@ func (r *rim) wait(t *rapid.T) {
 }
 
 // TestPlannerKeepsItsPromises drives the planner through random events and checks, after each, that
-// reserved and used bytes stay within the budget and add up, that no more runs and is read than may, that every
+// reserved and used bytes stay within the budget and add up, that no more runs than may, that every
 // want is answered once and by its deadline, and that no tensor is freed while a reply carries it.
 func TestPlannerKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -301,14 +246,10 @@ func TestPlannerKeepsItsPromises(t *testing.T) {
 					r.resolve(t)
 				}
 				for n := 0; len(r.running) > 0 && n < 50; n++ {
-					for r.at(isRead) > 0 {
-						r.read(t)
-					}
 					r.end(t)
 				}
 			},
 			"resolve": r.resolve,
-			"read":    r.read,
 			"again":   func(t *rapid.T) { r.fetch(t, "a") },
 			"end":     r.end,
 			"release": r.release,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -19,40 +18,31 @@ var errForeign = errors.New("the content needs a decoder whose golden digest dif
 // errClosed says that the job which an item comes from is gone.
 var errClosed = errors.New("dataset was closed")
 
-// preparation is one entry in its stages: its part is read, then a core makes the tensor.
-type preparation struct {
-	*Agent
-	prepareAction
-	core <-chan struct{} // closed when it may use one
-	read time.Duration   // that reading took
-	idle time.Duration   // that it waited for a core after that
-}
-
-// run makes the tensor of an item, if its datasets are open, and posts what came of it.
-func (p *preparation) run(ctx context.Context, open bool) {
-	began := p.now()
-	t, err := p.make(ctx, open)
-	wall := p.now() - began - p.idle
-	key, at := p.item.task.transformKey(p.item.key.sample, p.item.key.epoch), p.item.extent
-	_, bin := p.item.task.data.Bin(at.Bin)
+// prepare makes the tensor of an item, if its datasets are open, and posts what came of it.
+func (a *Agent) prepare(ctx context.Context, act prepareAction, open bool) {
+	began := a.now()
+	t, err := a.make(ctx, act.item, open)
+	key, at := act.item.task.transformKey(act.item.key.sample, act.item.key.epoch), act.item.extent
+	_, bin := act.item.task.data.Bin(at.Bin)
 	r := record{
-		At: began.Seconds(), Job: p.job, Step: p.step, Source: key.Source, Sample: key.Sample, Epoch: key.Epoch,
-		Field: p.item.key.field, Plan: fmt.Sprintf("%x", p.item.key.plan), Operators: p.item.operators,
+		At: began.Seconds(), Job: act.job, Step: act.step, Source: key.Source, Sample: key.Sample, Epoch: key.Epoch,
+		Field: act.item.key.field, Plan: fmt.Sprintf("%x", act.item.key.plan), Operators: act.item.operators,
 		Bin: bin, Offset: at.Off, Length: at.Len,
-		WallMicros: wall.Microseconds(), Result: prepared,
+		WallMicros: (a.now() - began).Microseconds(), Result: prepared,
 	}
 	if err != nil {
 		why := failureOf(ctx, err)
 		r.Result, r.Detail = why.String(), err.Error()
-		p.finish(failedEvent{id: p.id, why: why}, nil, r)
+		a.finish(failedEvent{id: act.id, why: why}, nil, r)
 		if why != stopped {
-			p.o.Log.Info("preparation failed", zap.String("job", p.job), zap.Int64("step", p.step),
+			a.o.Log.Info("preparation failed", zap.String("job", act.job), zap.Int64("step", act.step),
 				zap.String("source", key.Source), zap.Uint64("sample", key.Sample), zap.Stringer("result", why), zap.Error(err))
 		}
 		return
 	}
 	r.Bytes, r.CRC, r.CPUMicros, r.PeakRSS = len(t.data), fmt.Sprintf("%08x", t.crc), t.cpu.Microseconds(), t.rss
-	p.finish(doneEvent{id: p.id, cost: cost{wall: wall, cpu: t.cpu, read: p.read}}, t, r)
+	done := doneEvent{id: act.id, cost: cost{wall: a.now() - began, cpu: t.cpu}}
+	a.finish(done, t, r)
 }
 
 // finish hands the outcome of a preparation to the loop and keeps its record.
@@ -63,42 +53,24 @@ func (a *Agent) finish(ev event, t *tensor, r record) {
 }
 
 // make reads a part and runs its plan. A panic is a failure of this preparation alone.
-func (p *preparation) make(ctx context.Context, open bool) (t *tensor, err error) {
-	defer p.recovered("agent.prepare", &err)
+func (a *Agent) make(ctx context.Context, it item, open bool) (t *tensor, err error) {
+	defer a.recovered("agent.prepare", &err)
 	if !open {
 		return nil, errClosed
 	}
-	it := p.item
 	data := it.task.data
 	_, bin := data.bin(it.extent.Bin)
-	if err := p.rights.mayRead(ctx, it.task.user, bin); err != nil {
+	if err := a.rights.mayRead(ctx, it.task.user, bin); err != nil {
 		return nil, err
 	}
-	in := p.buffers.get(it.extent.Len)
-	defer p.buffers.put(in)
-	began := p.now()
+	in := a.buffers.get(it.extent.Len)
+	defer a.buffers.put(in)
+	began := a.now()
 	if err := data.read(ctx, it.extent.Extent, in); err != nil {
 		return nil, err
 	}
-	p.read = p.now() - began
-	p.metrics.read.Observe(p.read.Seconds())
-	if err := p.waitForCore(ctx); err != nil {
-		return nil, err
-	}
-	return p.transform(ctx, it, in)
-}
-
-// waitForCore says that the part was read, and waits until the planner grants a core.
-func (p *preparation) waitForCore(ctx context.Context) error {
-	began := p.now()
-	defer func() { p.idle = p.now() - began }()
-	p.mail.put(envelope{ev: readEvent{id: p.id, took: p.read}})
-	select {
-	case <-p.core:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	a.metrics.read.Observe((a.now() - began).Seconds())
+	return a.transform(ctx, it, in)
 }
 
 func (a *Agent) transform(ctx context.Context, it item, in []byte) (*tensor, error) {

@@ -69,7 +69,7 @@ func (p *planner) admit(now time.Duration) {
 	p.reserve(now)
 	p.bucket.fill(now)
 	p.refuseAsked(now)
-	for p.gate.open && len(p.runs) < p.places() {
+	for p.gate.open && len(p.runs) < p.gate.granted {
 		e := p.pick(now)
 		if e == nil {
 			return
@@ -149,7 +149,7 @@ func (p *planner) pick(now time.Duration) *entry {
 // only time keeps them.
 func (p *planner) nextStart() (time.Duration, bool) {
 	switch {
-	case len(p.queued) == 0 || !p.gate.open || len(p.runs) >= p.places():
+	case len(p.queued) == 0 || !p.gate.open || len(p.runs) >= p.gate.granted:
 		return 0, false
 	case !p.bucket.open():
 		return p.bucket.opens(), true
@@ -160,7 +160,7 @@ func (p *planner) nextStart() (time.Duration, bool) {
 }
 
 func (p *planner) begin(e *entry, now time.Duration) {
-	e.phase, e.began = begun, now
+	e.phase, e.began = running, now
 	p.runs = append(p.runs, e)
 	p.bucket.take(e.out)
 	p.do(prepareAction{id: e.id, item: e.item, job: e.owner.id, step: e.wants[0].step, name: e.String()})
@@ -171,13 +171,13 @@ func (p *planner) left(e *entry, now time.Duration) time.Duration {
 	return p.costs.wall(&e.item) - (now - e.began)
 }
 
-// shed makes the node free for others: what has no core yet, or has much left, is stopped, far ahead and large
+// shed makes the node free for others: what runs and has much left is stopped, far ahead and large
 // first, and readers who wait for it get the raw bytes.
 func (p *planner) shed(now time.Duration) {
 	runs := slices.Clone(p.runs)
 	slices.SortFunc(runs, func(a, b *entry) int { return sooner(b, a) })
 	for _, e := range runs {
-		if e.phase == begun || p.left(e, now) > littleLeft {
+		if p.left(e, now) > littleLeft {
 			p.stop(e, "shed")
 		}
 	}
@@ -189,7 +189,7 @@ func (p *planner) shed(now time.Duration) {
 }
 
 func (p *planner) stop(e *entry, why string) {
-	if e.phase == begun || e.phase == running {
+	if e.phase == running {
 		e.phase = stopping
 		p.do(stopAction{id: e.id, name: e.String(), why: why})
 	}
@@ -208,7 +208,7 @@ func (p *planner) abandon(e *entry, reason fetch.Reason, now time.Duration) {
 func (p *planner) giveUp(e *entry, reason fetch.Reason, now time.Duration) {
 	e.reason = reason
 	switch e.phase {
-	case begun, running, stopping:
+	case running, stopping:
 		p.stop(e, string(reason))
 	case waiting, queued:
 		p.unqueue(e)
@@ -242,8 +242,6 @@ func (p *planner) unwant(e *entry, w want, now time.Duration) {
 	case waiting, queued:
 		p.unqueue(e)
 		p.leave(e)
-	case begun:
-		p.stop(e, "passed")
 	case running:
 		if p.left(e, now) > littleLeft {
 			p.stop(e, "passed")

@@ -85,7 +85,6 @@ func replay(t *testing.T, script string) string {
 // trace is a planner under a script.
 type trace struct {
 	p      *planner
-	slow   bool // reads end when the script says so, not at once
 	output []string
 }
 
@@ -156,15 +155,13 @@ func sizeOf(s string) int64 {
 // command runs one line: a time, a verb, and its words.
 //
 //	limits memory=10MiB window=4 workers=2 queue=100 egress=1MiB jobs=2
-//	reads slow: from here on a read ends by a command, and cores that are granted are shown
 //	1s load cpu=0.25 delay=0 memory=0 io=0      1s load unknown
 //	1s schedule JOB run=1 gen=1 first=0 step=1s sure=1 ttl=10m, of a window: number=0 until=STEP
 //	1s window JOB run=1 number=0 first=STEP until=STEP
 //	1s resolved JOB/STEP gen=1 number=0 SAMPLE[:OUT] ... in=1KiB refused=REASON
 //	1s fetch JOB/STEP ticket=1 progress=STEP reader=r0 wait=1s SAMPLE ...
 //	1s left TICKET                              1s released SAMPLE
-//	1s done SAMPLE wall=1ms cpu=1ms read=0s     1s fail SAMPLE WHY
-//	1s read SAMPLE took=1ms
+//	1s done SAMPLE wall=1ms cpu=1ms             1s fail SAMPLE WHY
 //	1s progress JOB/STEP                        1s close JOB
 //	1s saving JOB path=P ttl=10m                1s saved JOB path=P
 //	1s tick                                     show
@@ -173,11 +170,7 @@ func (tr *trace) command(line string) error {
 	if words[0] == "limits" {
 		return tr.limits(words[1:])
 	}
-	switch words[0] {
-	case "reads":
-		tr.slow = true
-		return nil
-	case "show":
+	if words[0] == "show" {
 		p := tr.p
 		tr.output = append(tr.output, fmt.Sprintf("show    held=%d waiting=%d queued=%d running=%d cores=%d", p.held, len(p.waiting), len(p.queued), len(p.runs), p.gate.granted))
 		return nil
@@ -190,29 +183,10 @@ func (tr *trace) command(line string) error {
 	if err != nil {
 		return err
 	}
-	tr.send(ev, now, words[0])
-	return nil
-}
-
-// send shows what the planner decides at an event.
-func (tr *trace) send(ev event, now time.Duration, at string) {
-	var read []uint64
 	for _, a := range tr.p.plan(ev, now) {
-		switch a := a.(type) {
-		case prepareAction:
-			read = append(read, a.id)
-		case workAction:
-			if !tr.slow {
-				continue
-			}
-		}
-		tr.output = append(tr.output, fmt.Sprintf("%-6s %s", at, a))
+		tr.output = append(tr.output, fmt.Sprintf("%-6s %s", words[0], a))
 	}
-	for _, id := range read {
-		if !tr.slow {
-			tr.send(readEvent{id: id}, now, at)
-		}
-	}
+	return nil
 }
 
 func split(words []string) (arguments, []string) {
@@ -313,12 +287,8 @@ func (tr *trace) outcome(verb string, args arguments, rest []string) (event, err
 	switch verb {
 	case "released":
 		return releasedEvent{id: id}, nil
-	case "read":
-		return readEvent{id: id, took: args.time("took", time.Millisecond)}, nil
 	case "done":
-		return doneEvent{id: id, cost: cost{
-			wall: args.time("wall", time.Millisecond), cpu: args.time("cpu", time.Second), read: args.time("read", 0),
-		}}, nil
+		return doneEvent{id: id, cost: cost{wall: args.time("wall", time.Millisecond), cpu: args.time("cpu", time.Second)}}, nil
 	case "fail":
 		for why, name := range failureNames {
 			if name == rest[1] {
