@@ -46,17 +46,17 @@ func (l lake) open(ctx context.Context, k datasetKey) (*dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent.open: %w", err)
 	}
-	m, err := binfmt.ParseManifest(name, data)
+	m, err := binfmt.ParseManifest(l.store.Address(name), data)
 	if err != nil {
 		return nil, fmt.Errorf("agent.open: %w", err)
 	}
 	if got := m.Identity(); got != k.identity {
-		return nil, fmt.Errorf("agent.open %s: %w: identity %x, asked for %x", name, errIdentity, got[:8], k.identity[:8])
+		return nil, fmt.Errorf("agent.open %s: %w: identity %x, asked for %x", l.store.Address(name), errIdentity, got[:8], k.identity[:8])
 	}
 	d := &dataset{datasetKey: k, lake: l}
 	d.Dataset = binfmt.NewDataset(m, d.localIndex)
 	sums := path.Join(k.dir, binfmt.SumsName)
-	err = d.UseSums(ctx, sums, func(ctx context.Context) (binfmt.SumsFile, error) { return store.OpenPieces(ctx, l.store, sums) })
+	err = d.UseSums(ctx, l.store.Address(sums), func(ctx context.Context) (binfmt.SumsFile, error) { return store.OpenPieces(ctx, l.store, sums) })
 	if err != nil {
 		return nil, fmt.Errorf("agent.open: %w", err)
 	}
@@ -64,6 +64,9 @@ func (l lake) open(ctx context.Context, k datasetKey) (*dataset, error) {
 	d.bins = store.NewOpenFiles(maxOpenBins, d.openBin)
 	return d, nil
 }
+
+// address is what the dataset is called in messages.
+func (d *dataset) address() string { return d.store.Address(d.dir) }
 
 func (d *dataset) close() error { return errors.Join(d.bins.Close(), d.Dataset.Close()) }
 
@@ -110,7 +113,7 @@ func (d *dataset) locate(ctx context.Context, n int) ([]store.Replica, error) {
 func (d *dataset) openBin(ctx context.Context, n int) (store.File, error) {
 	b, name := d.bin(n)
 	if b.IsFolder() {
-		return nil, fmt.Errorf("agent.open %s: a folder of small files, which agents do not read: %w", name, errIdentity)
+		return nil, fmt.Errorf("agent.open %s: a folder of small files, which agents do not read: %w", d.store.Address(name), errIdentity)
 	}
 	f, err := d.store.Open(ctx, name)
 	if err != nil {
@@ -120,7 +123,7 @@ func (d *dataset) openBin(ctx context.Context, n int) (store.File, error) {
 	if err := f.ReadRanges(ctx, []store.Range{{Buf: head}}); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if err := binfmt.CheckBin(name, f.Size(), string(f.Identity()), head, b); err != nil {
+	if err := binfmt.CheckBin(d.store.Address(name), f.Size(), string(f.Identity()), head, b); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errIdentity, err), f.Close())
 	}
 	return f, nil

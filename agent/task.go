@@ -106,7 +106,7 @@ func (t *task) setOrder(s *hints.Schedule) error {
 	}
 	for i, source := range spec.Sources {
 		if source.Samples != sources[i] {
-			return fmt.Errorf("%w: the order is over %d samples, the dataset %s has %d", errIdentity, source.Samples, t.data.members[i].dir, sources[i])
+			return fmt.Errorf("%w: the order is over %d samples, the dataset %s has %d", errIdentity, source.Samples, t.data.members[i].address(), sources[i])
 		}
 	}
 	if spec.GroupByLength != nil {
@@ -130,7 +130,7 @@ func firstMedia(m *binfmt.Manifest) string {
 func newFieldTask(f hints.FieldPlan, u *union, theirs, ours map[string]string) (fieldTask, error) {
 	for _, d := range u.members {
 		if field, ok := d.Manifest().Field(f.Field); !ok || field.Kind != binfmt.Media {
-			return fieldTask{}, fmt.Errorf("%w: field %q is not a media field of the dataset %s", errPlan, f.Field, d.dir)
+			return fieldTask{}, fmt.Errorf("%w: field %q is not a media field of the dataset %s", errPlan, f.Field, d.address())
 		}
 	}
 	plan, err := transform.ParsePlan(f.Plan)

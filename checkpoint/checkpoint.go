@@ -143,7 +143,7 @@ func (c *Checkpoint) Complete() error {
 	if n := len(c.Problems) - most; n > 0 {
 		reasons = append(reasons, fmt.Sprintf("and %d more", n))
 	}
-	return fmt.Errorf("checkpoint %s: %w: %s", c.Path, ErrIncomplete, strings.Join(reasons, "; "))
+	return fmt.Errorf("checkpoint %s: %w: %s", c.URL(), ErrIncomplete, strings.Join(reasons, "; "))
 }
 
 // Bytes is the size of all files.
@@ -180,6 +180,12 @@ func (c *Checkpoint) file(name string) int {
 
 // full is a file's name in the store.
 func (c *Checkpoint) full(f File) string { return path.Join(c.dir, f.Name) }
+
+// URL is what the checkpoint is called outside of its store: a path of the operating system, or a URL.
+func (c *Checkpoint) URL() string { return c.st.Address(c.Path) }
+
+// at is what a file is called in messages.
+func (c *Checkpoint) at(f File) string { return c.st.Address(c.full(f)) }
 
 // wrap gives an error of a file's content the file's name.
 func wrap(name string, err error) error {

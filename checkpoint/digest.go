@@ -88,7 +88,7 @@ func (s *stream) file(ctx context.Context, i int, buf []byte, consume consumer) 
 			return err
 		}
 		if err := f.ReadRanges(ctx, []store.Range{{Off: off, Buf: b}}); err != nil {
-			return fmt.Errorf("%s: %w", s.c.full(s.c.Files[i]), err)
+			return fmt.Errorf("%s: %w", s.c.at(s.c.Files[i]), err)
 		}
 		s.sums[i] = crc32.Update(s.sums[i], castagnoli, b)
 		if consume != nil {

@@ -60,7 +60,7 @@ func Latest(ctx context.Context, st store.Store, root string, o Options) (c *Che
 		case ctx.Err() != nil:
 			return nil, skipped, ctx.Err()
 		case passable(err):
-			skipped = append(skipped, fmt.Errorf("%s: %w", candidate.Path, err))
+			skipped = append(skipped, fmt.Errorf("%s: %w", st.Address(candidate.Path), err))
 		default:
 			return nil, skipped, err
 		}
@@ -69,7 +69,7 @@ func Latest(ctx context.Context, st store.Store, root string, o Options) (c *Che
 	for _, s := range skipped[:min(len(skipped), 3)] {
 		reasons += "; " + s.Error()
 	}
-	return nil, skipped, fmt.Errorf("checkpoint.Latest %s: %w: %s", root, ErrNone, reasons)
+	return nil, skipped, fmt.Errorf("checkpoint.Latest %s: %w: %s", st.Address(root), ErrNone, reasons)
 }
 
 // passable tells a checkpoint that is not whole, changes or is none from a store that does not answer, for which an older checkpoint

@@ -45,7 +45,7 @@ func (r *reader) decode(ctx context.Context, i int) (*dcp.Metadata, error) {
 	}
 	m, err := dcp.Decode(data)
 	if err != nil {
-		return nil, wrap(r.c.full(r.c.Files[i]), err)
+		return nil, wrap(r.c.at(r.c.Files[i]), err)
 	}
 	return m, nil
 }
@@ -68,7 +68,7 @@ func (r *reader) readRanks(ctx context.Context, ranks []int) error {
 	}
 	m, err := dcp.Join(parts)
 	if err != nil {
-		return wrap(r.c.Path, err)
+		return wrap(r.c.URL(), err)
 	}
 	r.wantRanks("rank", seen)
 	return r.add(ctx, m, ends, ranks[0])
@@ -166,7 +166,7 @@ func (r *reader) placeSafetensors(ctx context.Context) error {
 			}
 			inFile, ok := headers[at].Lookup(t.Name)
 			if !ok || !slices.Equal(inFile.Shape, c.Sizes) {
-				return wrapFormat(r.c.full(r.c.Files[c.File]), "the metadata says that it holds a part %v of tensor %.200q, its header says otherwise", c.Sizes, t.Name)
+				return wrapFormat(r.c.at(r.c.Files[c.File]), "the metadata says that it holds a part %v of tensor %.200q, its header says otherwise", c.Sizes, t.Name)
 			}
 			c.Off, c.Len = inFile.Off, inFile.Len
 		}
@@ -199,12 +199,12 @@ func (r *reader) readTorchDist(ctx context.Context) error {
 	var b megatronBackend
 	switch err := json.Unmarshal(data, &b); {
 	case err != nil:
-		return wrapFormat(r.c.full(r.c.Files[i]), "%v", err)
+		return wrapFormat(r.c.at(r.c.Files[i]), "%v", err)
 	case b.Sharded == "" && (r.c.file(dcp.MetadataName) >= 0):
 		r.c.Layout = DCP // the file is somebody else's
 		return r.readDCP(ctx)
 	case b.Sharded != "torch_dist":
-		return fmt.Errorf("checkpoint %s: metadata.json names the sharded backend %.100q, of which only torch_dist is read: load and save it with the version of Megatron that wrote it: %w", r.c.Path, b.Sharded, ErrUnsupported)
+		return fmt.Errorf("checkpoint %s: metadata.json names the sharded backend %.100q, of which only torch_dist is read: load and save it with the version of Megatron that wrote it: %w", r.c.URL(), b.Sharded, ErrUnsupported)
 	}
 	return r.readMegatron(ctx)
 }

@@ -25,7 +25,7 @@ func (r *reader) headers(ctx context.Context, files []int) ([]*safetensors.Heade
 		}
 		for k, err := range errs {
 			if err != nil {
-				return wrap(r.c.full(r.c.Files[files[first+k]]), err)
+				return wrap(r.c.at(r.c.Files[files[first+k]]), err)
 			}
 		}
 		copy(headers[first:], some)
@@ -68,7 +68,7 @@ func (r *reader) readSafetensors(ctx context.Context) error {
 	if len(weights) == 1 {
 		if _, parts, err := headers[0].Sharding(); err != nil || !parts {
 			r.addWhole(weights[0], headers[0])
-			return wrap(r.c.full(r.c.Files[weights[0]]), err)
+			return wrap(r.c.at(r.c.Files[weights[0]]), err)
 		}
 	}
 	return r.readParts(weights, headers)
@@ -107,7 +107,7 @@ func (r *reader) readIndexed(ctx context.Context, index int, weights []int) erro
 	}
 	x, err := safetensors.ParseIndex(data)
 	if err != nil {
-		return wrap(r.c.full(r.c.Files[index]), err)
+		return wrap(r.c.at(r.c.Files[index]), err)
 	}
 	folder := path.Dir(r.c.Files[index].Name)
 	var files []int
@@ -150,7 +150,7 @@ func (r *reader) readParts(files []int, headers []*safetensors.Header) error {
 		name := r.c.Files[files[k]].Name
 		at, parts, err := h.Sharding()
 		if err != nil {
-			return wrap(r.c.full(r.c.Files[files[k]]), err)
+			return wrap(r.c.at(r.c.Files[files[k]]), err)
 		}
 		if !parts {
 			if len(r.c.Problems) == 0 {
@@ -161,7 +161,7 @@ func (r *reader) readParts(files []int, headers []*safetensors.Header) error {
 		}
 		for _, part := range h.Tensors {
 			if err := addPart(tensors, part, at[part.Name], files[k]); err != nil {
-				return wrapFormat(r.c.full(r.c.Files[files[k]]), "%v", err)
+				return wrapFormat(r.c.at(r.c.Files[files[k]]), "%v", err)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func look(ctx context.Context, st store.Store, name string) (*Checkpoint, error)
 	c := &Checkpoint{Path: name, dir: name, Step: stepOf(name), st: st, byName: map[string]int{}}
 	if !info.Dir {
 		if c.Layout = layoutOfFile(name); c.Layout == "" {
-			return nil, fmt.Errorf("checkpoint %s: a file of no known layout: %w", name, ErrNone)
+			return nil, fmt.Errorf("checkpoint %s: a file of no known layout: %w", st.Address(name), ErrNone)
 		}
 		c.dir = path.Dir(name)
 		c.Files = []File{fileOf(c.dir, info)}
@@ -39,7 +39,7 @@ func look(ctx context.Context, st store.Store, name string) (*Checkpoint, error)
 		return nil, err
 	}
 	if c.Layout = detect(name, baseNames(infos)); c.Layout == "" {
-		return nil, fmt.Errorf("checkpoint %s: a folder of no known layout: %w", name, ErrNone)
+		return nil, fmt.Errorf("checkpoint %s: a folder of no known layout: %w", st.Address(name), ErrNone)
 	}
 	if err := c.list(ctx, infos); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (c *Checkpoint) list(ctx context.Context, infos []store.Info) error {
 			}
 		}
 		if len(c.Files) > maxFiles || listed > maxFolders {
-			return fmt.Errorf("checkpoint %s: more than %d files or %d folders: %w", c.Path, maxFiles, maxFolders, fs.ErrInvalid)
+			return fmt.Errorf("checkpoint %s: more than %d files or %d folders: %w", c.URL(), maxFiles, maxFolders, fs.ErrInvalid)
 		}
 		if len(folders) == 0 {
 			return nil
@@ -88,7 +88,7 @@ func (c *Checkpoint) list(ctx context.Context, infos []store.Info) error {
 		next := folders[len(folders)-1]
 		folders = folders[:len(folders)-1]
 		if strings.Count(next, "/")-strings.Count(c.dir, "/") > maxFolder {
-			return fmt.Errorf("checkpoint %s: %s lies more than %d folders deep: %w", c.Path, next, maxFolder, fs.ErrInvalid)
+			return fmt.Errorf("checkpoint %s: %s lies more than %d folders deep: %w", c.URL(), c.st.Address(next), maxFolder, fs.ErrInvalid)
 		}
 		var err error
 		if infos, err = c.st.List(ctx, next); err != nil {

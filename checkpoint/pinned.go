@@ -19,16 +19,15 @@ const (
 // OpenFile opens file i. Its content is that of the moment when the checkpoint was opened, else the error matches store.ErrIdentity.
 func (c *Checkpoint) OpenFile(ctx context.Context, i int) (store.File, error) {
 	pinned := c.Files[i]
-	name := c.full(pinned)
-	f, err := c.st.Open(ctx, name)
+	f, err := c.st.Open(ctx, c.full(pinned))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &store.IdentityError{Name: name, Pinned: pinned.Identity}
+		return nil, &store.IdentityError{Name: c.at(pinned), Pinned: pinned.Identity}
 	}
 	if err != nil {
 		return nil, err
 	}
 	if f.Identity() != pinned.Identity {
-		err := &store.IdentityError{Name: name, Pinned: pinned.Identity, Now: f.Identity()}
+		err := &store.IdentityError{Name: c.at(pinned), Pinned: pinned.Identity, Now: f.Identity()}
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -79,7 +78,7 @@ func (c *Checkpoint) readFile(ctx context.Context, i int) ([]byte, error) {
 	var data []byte
 	err := c.withFiles(ctx, []int{i}, func(_ int, files []store.File) error {
 		if files[0].Size() > maxMetadata {
-			return fmt.Errorf("checkpoint: %s has %d bytes, metadata of at most %d is read: %w", c.full(c.Files[i]), files[0].Size(), maxMetadata, ErrFormat)
+			return fmt.Errorf("checkpoint: %s has %d bytes, metadata of at most %d is read: %w", c.at(c.Files[i]), files[0].Size(), maxMetadata, ErrFormat)
 		}
 		data = make([]byte, files[0].Size())
 		return files[0].ReadRanges(ctx, []store.Range{{Buf: data}})

@@ -49,17 +49,17 @@ func (t *Tensor) Bytes() (int64, bool) {
 func (c *Checkpoint) Load(ctx context.Context, t *Tensor) ([]byte, error) {
 	size, ok := t.Bytes()
 	if !ok {
-		return nil, fmt.Errorf("checkpoint %s: tensor %.200q of %s %v cannot be measured: %w", c.Path, t.Name, t.Dtype, t.Shape, ErrUnsupported)
+		return nil, fmt.Errorf("checkpoint %s: tensor %.200q of %s %v cannot be measured: %w", c.URL(), t.Name, t.Dtype, t.Shape, ErrUnsupported)
 	}
 	held := int64(0)
 	for _, ch := range t.Chunks {
 		if ch.File < 0 || ch.Off > c.Files[ch.File].Size-ch.Len {
-			return nil, fmt.Errorf("checkpoint %s: a part of tensor %.200q lies in a file that is missing or cut: %w", c.Path, t.Name, ErrIncomplete)
+			return nil, fmt.Errorf("checkpoint %s: a part of tensor %.200q lies in a file that is missing or cut: %w", c.URL(), t.Name, ErrIncomplete)
 		}
 		held += ch.Len
 	}
 	if held < size { // before memory is taken for what a header only claims
-		return nil, fmt.Errorf("checkpoint %s: tensor %.200q has %d bytes, its parts hold %d: %w", c.Path, t.Name, size, held, ErrIncomplete)
+		return nil, fmt.Errorf("checkpoint %s: tensor %.200q has %d bytes, its parts hold %d: %w", c.URL(), t.Name, size, held, ErrIncomplete)
 	}
 	whole := make([]byte, size)
 	for i := range t.Chunks {
@@ -85,10 +85,10 @@ func (c *Checkpoint) loadChunk(ctx context.Context, t *Tensor, ch *Chunk, whole 
 	if ch.Item {
 		it, err := dcp.ParseItem(data)
 		if err != nil {
-			return wrap(fmt.Sprintf("%s, tensor %.200q", c.full(c.Files[ch.File]), t.Name), err)
+			return wrap(fmt.Sprintf("%s, tensor %.200q", c.at(c.Files[ch.File]), t.Name), err)
 		}
 		if it.Dtype != t.Dtype || !slices.Equal(it.Shape, ch.Sizes) || it.BigEndian {
-			return wrapFormat(c.full(c.Files[ch.File]), "tensor %.200q: %s", t.Name, mismatch(it, t, ch))
+			return wrapFormat(c.at(c.Files[ch.File]), "tensor %.200q: %s", t.Name, mismatch(it, t, ch))
 		}
 		data, strides = data[it.Off:it.Off+it.Len], it.Strides
 	}
@@ -98,7 +98,7 @@ func (c *Checkpoint) loadChunk(ctx context.Context, t *Tensor, ch *Chunk, whole 
 	}
 	bits, _ := ElementBits(t.Dtype)
 	if bits%8 != 0 {
-		return fmt.Errorf("checkpoint %s: tensor %.200q is in parts of %s, which has no whole bytes: %w", c.Path, t.Name, t.Dtype, ErrUnsupported)
+		return fmt.Errorf("checkpoint %s: tensor %.200q is in parts of %s, which has no whole bytes: %w", c.URL(), t.Name, t.Dtype, ErrUnsupported)
 	}
 	scatter(whole, cOrder(t.Shape), data, strides, ch, bits/8)
 	return nil
@@ -158,7 +158,7 @@ func mismatch(it *dcp.Item, t *Tensor, ch *Chunk) string {
 // LoadBlob reads a value that is not a tensor, as it was saved.
 func (c *Checkpoint) LoadBlob(ctx context.Context, b *Blob) ([]byte, error) {
 	if b.File < 0 || b.Off > c.Files[b.File].Size-b.Len {
-		return nil, fmt.Errorf("checkpoint %s: %.200q lies in a file that is missing or cut: %w", c.Path, b.Name, ErrIncomplete)
+		return nil, fmt.Errorf("checkpoint %s: %.200q lies in a file that is missing or cut: %w", c.URL(), b.Name, ErrIncomplete)
 	}
 	f, err := c.OpenFile(ctx, b.File)
 	if err != nil {

@@ -17,6 +17,8 @@ const entrySuffix = ".json"
 
 // FileReader is what a [Registry] needs of a store. Names are absolute slash paths in the store.
 type FileReader interface {
+	// Address is what a name is called in messages.
+	Address(name string) string
 	// ListFiles calls each with the base name and the modification time, by the store's clock, of
 	// every file of a folder. A missing folder matches fs.ErrNotExist.
 	ListFiles(ctx context.Context, dir string, each func(base string, modified time.Time)) error
@@ -102,11 +104,11 @@ func (r *Registry) List(ctx context.Context, now time.Duration) (Listing, error)
 		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Listing{}, fmt.Errorf("hints.List %s: %w", r.dir, err)
+		return Listing{}, fmt.Errorf("hints.List %s: %w", r.files.Address(r.dir), err)
 	}
 	r.refresh(ctx, found, now)
 	if err := ctx.Err(); err != nil {
-		return Listing{}, fmt.Errorf("hints.List %s: %w", r.dir, err)
+		return Listing{}, fmt.Errorf("hints.List %s: %w", r.files.Address(r.dir), err)
 	}
 	return r.judge(now), nil
 }
@@ -160,11 +162,11 @@ func (r *Registry) readEntry(ctx context.Context, base string) (Entry, error) {
 	name := r.name(base)
 	data, err := r.files.ReadFile(ctx, name, maxEntry)
 	if err != nil {
-		return Entry{}, fmt.Errorf("hints.List %s: %w", name, err)
+		return Entry{}, fmt.Errorf("hints.List %s: %w", r.files.Address(name), err)
 	}
-	e, err := decodeEntry(name, data)
+	e, err := decodeEntry(r.files.Address(name), data)
 	if err == nil && EntryName(r.dir, e.Node) != name {
-		err = fmt.Errorf("hints.List %s: %w: it is of node %q", name, ErrEntry, e.Node)
+		err = fmt.Errorf("hints.List %s: %w: it is of node %q", r.files.Address(name), ErrEntry, e.Node)
 	}
 	return e, err
 }
@@ -184,7 +186,7 @@ func (r *Registry) judge(now time.Duration) Listing {
 		case f.err != nil:
 			l.Ignored = append(l.Ignored, f.err)
 		case stale(f) || newest.Sub(f.modified) > f.entry.TTL:
-			l.Ignored = append(l.Ignored, fmt.Errorf("hints.List %s: expired: not renewed within %s", r.name(base), f.entry.TTL))
+			l.Ignored = append(l.Ignored, fmt.Errorf("hints.List %s: expired: not renewed within %s", r.files.Address(r.name(base)), f.entry.TTL))
 		default:
 			l.Live = append(l.Live, f.entry)
 		}

@@ -29,6 +29,8 @@ func newFolder() *folder {
 	return &folder{files: map[string]file{}, clock: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)}
 }
 
+func (f *folder) Address(name string) string { return "memory:/" + name }
+
 func (f *folder) ListFiles(_ context.Context, dir string, each func(string, time.Time)) error {
 	if f.fail != nil {
 		return f.fail

@@ -24,7 +24,7 @@ type BadSampleError struct {
 	Sample uint64 `json:"sample"` // in its source
 	Key    string `json:"key"`    // "" when the index could not be read
 	Field  string `json:"field"`
-	Bin    string `json:"bin"` // the file's path in the store
+	Bin    string `json:"bin"` // the file as messages name it: store.Store.Address
 	Offset int64  `json:"offset"`
 	Length int64  `json:"length"`
 	// Kind is KindChecksum or one of transform's.
@@ -66,7 +66,7 @@ func faultOf(err error) *fault {
 func (b *build) part(ctx context.Context, e *entry) *BadSampleError {
 	return &BadSampleError{
 		Source: b.l.sourceOf(e.ref), Sample: e.ref.Sample, Key: b.l.keyOf(ctx, e.ref), Field: b.l.media[e.field].name,
-		Bin: b.l.data.binName(e.part.Bin), Offset: e.part.Off, Length: e.part.Len,
+		Bin: b.l.data.address(e.part.Extent), Offset: e.part.Off, Length: e.part.Len,
 	}
 }
 

@@ -97,7 +97,7 @@ func TestOnBadRaise(t *testing.T) {
 		if !errors.As(err, &bad) {
 			t.Fatalf("got %v", err)
 		}
-		want := BadSampleError{Sample: 5, Key: "photos/00005.jpg", Field: "image", Bin: "/data/bin-000.bin", Offset: k.offs[5], Length: int64(len(k.parts[5])), Kind: KindChecksum, Reason: bad.Reason}
+		want := BadSampleError{Sample: 5, Key: "photos/00005.jpg", Field: "image", Bin: k.root + "/data/bin-000.bin", Offset: k.offs[5], Length: int64(len(k.parts[5])), Kind: KindChecksum, Reason: bad.Reason}
 		if !strings.HasSuffix(err.Error(), `: repair the dataset, or use on_bad="substitute"`) {
 			t.Fatalf("no advice in %v", err)
 		}
@@ -235,7 +235,7 @@ func TestWhatIsNotBadIsNamedOnce(t *testing.T) {
 			if err == nil {
 				t.Fatalf("kind %c: no error", kind)
 			}
-			texts := append(texts, fmt.Sprintf(`sample 3 (key "photos/00003.jpg"), field "image", /data/bin-000.bin at offset %d, %d bytes: `, k.offs[3], len(k.parts[3])))
+			texts := append(texts, fmt.Sprintf(`sample 3 (key "photos/00003.jpg"), field "image", %s/data/bin-000.bin at offset %d, %d bytes: `, k.root, k.offs[3], len(k.parts[3])))
 			for _, text := range texts {
 				if strings.Count(err.Error(), text) != 1 {
 					t.Errorf("kind %c, %s: not %q once in %v", kind, policy, text, err)

@@ -161,7 +161,7 @@ func (b *build) lookUpSlot(ctx context.Context, slot int) error {
 		}
 		if part.Len < 0 || part.Len > b.l.maxPart {
 			return fmt.Errorf("%s, field %q: %d bytes in %s at offset %d: at most %d are read",
-				b.l.nameOf(ref), b.l.media[e.field].name, part.Len, b.l.data.binName(part.Bin), part.Off, b.l.maxPart)
+				b.l.nameOf(ref), b.l.media[e.field].name, part.Len, b.l.data.address(part.Extent), part.Off, b.l.maxPart)
 		}
 		e.ref, e.part, e.bad, e.spec, e.done = ref, part, nil, transform.TensorSpec{}, false
 		if b.l.media[e.field].name == anchor.field {

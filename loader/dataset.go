@@ -37,16 +37,16 @@ func openDataset(ctx context.Context, st store.Store, dir, cacheDir string) (*da
 	name := d.name(binfmt.ManifestName)
 	data, err := store.ReadFile(ctx, st, name, binfmt.MaxManifest)
 	if err != nil {
-		return nil, fmt.Errorf("open the dataset %s: %w: give the folder that `stepahead pack` or `stepahead index` wrote", dir, err)
+		return nil, fmt.Errorf("open the dataset %s: %w: give the folder that `stepahead pack` or `stepahead index` wrote", st.Address(dir), err)
 	}
-	if d.manifest, err = binfmt.ParseManifest(name, data); err != nil {
+	if d.manifest, err = binfmt.ParseManifest(st.Address(name), data); err != nil {
 		return nil, err
 	}
 	d.index = binfmt.NewDataset(d.manifest, d.localIndex)
 	sums := d.name(binfmt.SumsName)
-	err = d.index.UseSums(ctx, sums, func(ctx context.Context) (binfmt.SumsFile, error) { return store.OpenPieces(ctx, st, sums) })
+	err = d.index.UseSums(ctx, st.Address(sums), func(ctx context.Context) (binfmt.SumsFile, error) { return store.OpenPieces(ctx, st, sums) })
 	if err != nil {
-		return nil, fmt.Errorf("open the dataset %s: %w", dir, err)
+		return nil, fmt.Errorf("open the dataset %s: %w", st.Address(dir), err)
 	}
 	most := maxOpenRemoteBins
 	if _, local := st.(store.Localizer); local {
@@ -61,12 +61,17 @@ func (d *dataset) name(base string) string { return path.Join(d.dir, base) }
 // binName is the path of a bin's data in the store.
 func (d *dataset) binName(bin int) string { return d.name(d.manifest.Bins[bin].DataName()) }
 
+// address is what the data of a bin, or a file of one that is a folder, is called in messages.
+func (d *dataset) address(bin int, file string) string {
+	return d.store.Address(path.Join(d.binName(bin), file))
+}
+
 // localIndex gives the index of a bin as a local file whose digest is the manifest's.
 func (d *dataset) localIndex(ctx context.Context, bin int) (string, error) {
 	b := d.manifest.Bins[bin]
 	digest, err := b.IndexDigest()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", d.name(binfmt.ManifestName), err)
+		return "", fmt.Errorf("%s: %w", d.store.Address(d.name(binfmt.ManifestName)), err)
 	}
 	return store.CacheLocal(ctx, d.store, d.name(b.IndexName()), digest, d.cacheDir)
 }
@@ -76,13 +81,14 @@ func (d *dataset) openBin(ctx context.Context, bin int) (store.File, error) {
 	b := d.manifest.Bins[bin]
 	name := d.name(b.DataName())
 	f, err := d.store.Open(ctx, name)
+	at := d.store.Address(name)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", name, err)
+		return nil, fmt.Errorf("open %s: %w", at, err)
 	}
-	if err := d.pin(bin, name, f.Identity()); err != nil {
+	if err := d.pin(bin, at, f.Identity()); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if err := checkBin(ctx, f, name, b); err != nil {
+	if err := checkBin(ctx, f, at, b); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -90,11 +96,11 @@ func (d *dataset) openBin(ctx context.Context, bin int) (store.File, error) {
 
 // pin remembers the version of a bin's file that was opened first. Another one is an error: a bin may be
 // closed and opened again in between, and a run reads one version.
-func (d *dataset) pin(bin int, name string, now store.Identity) error {
+func (d *dataset) pin(bin int, at string, now store.Identity) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if was, ok := d.pinned[bin]; ok && was != now {
-		return &store.IdentityError{Name: name, Pinned: was, Now: now}
+		return &store.IdentityError{Name: at, Pinned: was, Now: now}
 	}
 	d.pinned[bin] = now
 	return nil
@@ -118,12 +124,13 @@ func (d *dataset) prefetch(ctx context.Context, bins []int) {
 	}
 }
 
-func checkBin(ctx context.Context, f store.File, name string, b binfmt.Bin) error {
+// checkBin holds a data file, named as messages name it, against the manifest.
+func checkBin(ctx context.Context, f store.File, at string, b binfmt.Bin) error {
 	head := make([]byte, min(b.HeadSize(), f.Size()))
 	if err := f.ReadRanges(ctx, []store.Range{{Buf: head}}); err != nil {
-		return fmt.Errorf("read the header of %s: %w", name, err)
+		return fmt.Errorf("read the header of %s: %w", at, err)
 	}
-	return binfmt.CheckBin(name, f.Size(), string(f.Identity()), head, b)
+	return binfmt.CheckBin(at, f.Size(), string(f.Identity()), head, b)
 }
 
 // locate says where a bin's bytes are. A bin that is a folder of small files is at no one place.

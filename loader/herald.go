@@ -100,7 +100,7 @@ func (h *herald) list(ctx context.Context) {
 	a := h.l.agents
 	list, err := h.finder.Find(ctx, a.now(), a.failing())
 	if err != nil {
-		a.log.Warn("cannot read the list of agents: the last one is kept", zap.String("registry", h.finder.Dir()), zap.Error(err))
+		a.log.Warn("cannot read the list of agents: the last one is kept", zap.String("registry", h.finder.Address()), zap.Error(err))
 		return
 	}
 	peers := make([]peer, len(list))
@@ -116,7 +116,7 @@ func (h *herald) list(ctx context.Context) {
 	}
 	if len(list) == 0 && !h.empty {
 		a.log.Warn("no agents found: everything is made here: start stepahead-agent with the store that holds the dataset",
-			zap.String("registry", h.finder.Dir()), zap.String("dataset", h.l.data.hinted[0].DatasetURL))
+			zap.String("registry", h.finder.Address()), zap.String("dataset", h.l.data.hinted[0].DatasetURL))
 	}
 	h.empty = len(list) == 0
 }

@@ -358,7 +358,7 @@ func TestOptionsAndFields(t *testing.T) {
 		{func(o *Options) { o.World, o.Rank = 3, 0 }, "3"},
 		{func(o *Options) { o.Rank = 2 }, "rank: 2: must be 0 to 0"},
 		{func(o *Options) { o.GlobalBatch = 41 }, "41"},
-		{func(o *Options) { o.Dir = "/none" }, "open the dataset /none"},
+		{func(o *Options) { o.Dir = "/none" }, "open the dataset " + k.root + "/none"},
 		{func(o *Options) { o.Layout = "x" }, `layout: "x"`},
 		{func(o *Options) { o.OnBad = "x" }, `on_bad: "x"`},
 		{func(o *Options) { o.Prefetch = -1 }, "prefetch: -1"},

@@ -55,7 +55,7 @@ func (d *dataset) read(ctx context.Context, bin int, pieces []*piece) (failures 
 	}
 	err = again(ctx, func() error { return h.ReadRanges(ctx, ranges) })
 	if err != nil && store.ClassOf(err) != store.Corrupt {
-		return 0, fmt.Errorf("read %s at offset %d: %w", name, pieces[0].Off, err)
+		return 0, fmt.Errorf("read %s at offset %d: %w", d.address(bin, ""), pieces[0].Off, err)
 	}
 	for _, p := range pieces {
 		wrong := err // the store itself found wrong bytes somewhere: believe none
@@ -67,7 +67,7 @@ func (d *dataset) read(ctx context.Context, bin int, pieces []*piece) (failures 
 		}
 		failures++
 		if err := again(ctx, func() error { return d.readOthers(ctx, h, name, p) }); err != nil {
-			return failures, fmt.Errorf("read %s at offset %d: %w", name, p.Off, err)
+			return failures, fmt.Errorf("read %s at offset %d: %w", d.address(bin, ""), p.Off, err)
 		}
 	}
 	return failures, nil

@@ -49,11 +49,11 @@ func (d *dataset) readSome(ctx context.Context, bin int, pieces []*piece) (failu
 		name := path.Join(d.binName(bin), p.File)
 		f, err := d.store.Open(ctx, name)
 		if err != nil {
-			return 0, fmt.Errorf("open %s: %w", name, err)
+			return 0, fmt.Errorf("open %s: %w", d.store.Address(name), err)
 		}
 		files = append(files, store.FileRanges{File: f, Ranges: []store.Range{{Off: p.Off, Buf: p.buf}}})
 		if f.Identity() != store.Identity(p.Version) {
-			return 0, &store.IdentityError{Name: name, Pinned: store.Identity(p.Version), Now: f.Identity()}
+			return 0, &store.IdentityError{Name: d.store.Address(name), Pinned: store.Identity(p.Version), Now: f.Identity()}
 		}
 	}
 	if err := store.ReadMany(ctx, d.store, files); err != nil {
@@ -66,7 +66,7 @@ func (d *dataset) readSome(ctx context.Context, bin int, pieces []*piece) (failu
 			failures++
 			p.err = &corruptError{tried: 1, cause: err}
 		default:
-			return failures, fmt.Errorf("read %s: %w", path.Join(d.binName(bin), p.File), err)
+			return failures, fmt.Errorf("read %s: %w", d.address(bin, p.File), err)
 		}
 	}
 	return failures, nil

@@ -58,7 +58,7 @@ func (b *build) owner(ctx context.Context, slot int) *peer {
 	part := b.anchors[slot]
 	blocks, err := b.l.places.Of(ctx, part.Bin)
 	if err != nil {
-		b.l.o.Log.Warn("cannot locate a bin: its samples are made here for a while", zap.String("bin", b.l.data.binName(part.Bin)), zap.Error(err))
+		b.l.o.Log.Warn("cannot locate a bin: its samples are made here for a while", zap.String("bin", b.l.data.address(part.Extent)), zap.Error(err))
 	}
 	return b.l.agents.owner(b.l.data.Identity(), b.l.data.number(b.refs[slot]), blocks.Holders(part.Off))
 }

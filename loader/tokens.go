@@ -158,7 +158,7 @@ func (l *Loader) openTokens(ctx context.Context) (err error) {
 			continue
 		}
 		if err := s.plan(o.order(l.o.whole().Seed, l.data.Members()[i].Name, l.o.whole().Shuffle != sampler.ShuffleNone)); err != nil {
-			return fmt.Errorf("%s: %w: %w", member.dir, ErrOptions, err)
+			return fmt.Errorf("%s: %w: %w", member.store.Address(member.dir), ErrOptions, err)
 		}
 	}
 	if o.Megatron != nil {
@@ -248,11 +248,11 @@ type tokenBin struct {
 func openTokenSource(ctx context.Context, data *dataset) (_ *tokenSource, err error) {
 	field, ok := data.manifest.Field(binfmt.TokensField)
 	if !ok || field.Kind != binfmt.Tokens {
-		return nil, fmt.Errorf("%s: tokens: the dataset has %v, no tokens: index Megatron files with `stepahead index`: %w", data.dir, fieldNames(data.manifest), ErrOptions)
+		return nil, fmt.Errorf("%s: tokens: the dataset has %v, no tokens: index Megatron files with `stepahead index`: %w", data.store.Address(data.dir), fieldNames(data.manifest), ErrOptions)
 	}
 	s := &tokenSource{data: data, dtype: field.Dtype, size: binfmt.TokenSize(field.Dtype)}
 	if strings.HasPrefix(s.dtype, "float") {
-		return nil, fmt.Errorf("%s: tokens: the files hold %s: token ids are whole numbers: %w", data.dir, s.dtype, ErrOptions)
+		return nil, fmt.Errorf("%s: tokens: the files hold %s: token ids are whole numbers: %w", data.store.Address(data.dir), s.dtype, ErrOptions)
 	}
 	defer func() {
 		if err != nil {
@@ -270,7 +270,7 @@ func openTokenSource(ctx context.Context, data *dataset) (_ *tokenSource, err er
 			return nil, err
 		}
 		if index.HasModes() {
-			return nil, fmt.Errorf("%s: tokens: bin %s holds images between its tokens: %w", data.dir, data.manifest.Bins[bin].Name, ErrOptions)
+			return nil, fmt.Errorf("%s: tokens: bin %s holds images between its tokens: %w", data.store.Address(data.dir), data.manifest.Bins[bin].Name, ErrOptions)
 		}
 		token, sequence = token+index.Tokens(), sequence+index.Sequences()
 	}

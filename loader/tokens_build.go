@@ -321,7 +321,7 @@ func joinRuns(runs []tokenRun) (reads []tokenRead, bytes int64) {
 func (b *tokenBuild) bad(r tokenRun, first, n int64, kind, reason string) error {
 	size := r.source.size
 	return &BadSampleError{
-		Source: b.l.sourceOf(r.ref), Sample: r.ref.Sample, Field: binfmt.TokensField, Bin: r.source.data.binName(r.bin),
+		Source: b.l.sourceOf(r.ref), Sample: r.ref.Sample, Field: binfmt.TokensField, Bin: r.source.data.address(r.bin, ""),
 		Offset: (r.token + first) * size, Length: n * size, Kind: kind, Reason: reason,
 	}
 }

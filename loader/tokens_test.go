@@ -146,7 +146,7 @@ func TestWrongTokens(t *testing.T) {
 			l := mustOpen(t, o)
 			_, err = l.Next(t.Context())
 			var wrong *BadSampleError
-			if !errors.As(err, &wrong) || wrong.Kind != KindToken || wrong.Bin != "/corpus-1.bin" || wrong.Offset != 4*13 || wrong.Length != 4 || !strings.Contains(wrong.Reason, c.words) {
+			if !errors.As(err, &wrong) || wrong.Kind != KindToken || wrong.Bin != path || wrong.Offset != 4*13 || wrong.Length != 4 || !strings.Contains(wrong.Reason, c.words) {
 				t.Errorf("id %d: %v, want a BadSampleError for byte 52 of /corpus-1.bin with %q", c.id, err, c.words)
 			}
 			must(t, l.Close())

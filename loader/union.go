@@ -53,10 +53,10 @@ func (u *union) of(bin int) (*dataset, int) {
 	return u.members[m], own
 }
 
-// binName is the path of a bin's data in its store.
-func (u *union) binName(bin int) string {
-	d, own := u.of(bin)
-	return d.binName(own)
+// address is what the file that a part lies in is called in messages.
+func (u *union) address(p binfmt.Extent) string {
+	d, own := u.of(p.Bin)
+	return d.address(own, p.File)
 }
 
 // read is dataset.read.

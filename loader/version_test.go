@@ -59,7 +59,7 @@ func TestReplacedBin(t *testing.T) {
 	must(t, os.WriteFile(file+".copy", data, 0o644))
 	rename(t, file+".copy", file)
 	var changed *store.IdentityError
-	if _, err := d.acquire(t.Context(), 0); !errors.As(err, &changed) || changed.Name != d.binName(0) {
+	if _, err := d.acquire(t.Context(), 0); !errors.As(err, &changed) || changed.Name != file {
 		t.Errorf("opened again: %v", err)
 	}
 }

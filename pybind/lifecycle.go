@@ -246,7 +246,7 @@ func (t *teller) complete(ctx context.Context, s said, h *hints.Hint) error {
 	if err != nil {
 		return err
 	}
-	h.Checkpoint.Path = p.URL(name)
+	h.Checkpoint.Path = p.Store.Address(name)
 	if h.Checkpoint.State != hints.Committed {
 		return nil
 	}
@@ -274,7 +274,7 @@ func (t *teller) completeStart(ctx context.Context, p *address.Place, s said, h 
 		if err != nil {
 			return err
 		}
-		h.Start.Files[i].Path = p.URL(name)
+		h.Start.Files[i].Path = p.Store.Address(name)
 	}
 	if s.Path == "" {
 		return nil
@@ -287,7 +287,7 @@ func (t *teller) completeStart(ctx context.Context, p *address.Place, s said, h 
 	if err != nil {
 		return err
 	}
-	files, err := c.HotFiles(s.parallel(), p.URL)
+	files, err := c.HotFiles(s.parallel(), p.Store.Address)
 	if err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (t *teller) completeStart(ctx context.Context, p *address.Place, s said, h 
 	}
 	for _, tracker := range trackers {
 		if tracker.Names == name && s.Ranks > 1 {
-			h.Start.Files = append(h.Start.Files, hints.HotFile{Path: p.URL(tracker.File), Readers: uint32(s.Ranks)})
+			h.Start.Files = append(h.Start.Files, hints.HotFile{Path: p.Store.Address(tracker.File), Readers: uint32(s.Ranks)})
 		}
 	}
 	h.Start.Files = append(h.Start.Files, files...)

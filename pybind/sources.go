@@ -126,7 +126,7 @@ func (o options) placeOf(ctx context.Context, open places, url string) (*address
 // another one.
 func (o options) address(place *address.Place, name, url string) string {
 	if place.Remote {
-		return place.URL(name)
+		return place.Store.Address(name)
 	}
 	return url
 }

@@ -46,20 +46,20 @@ func CacheLocal(ctx context.Context, s Store, name string, digest [32]byte, cach
 	if l, ok := s.(Localizer); ok {
 		if path, ok := l.LocalPath(name); ok {
 			if err := verifyLocal(ctx, path, digest); err != nil {
-				return "", fmt.Errorf("store.CacheLocal %s: %w", name, err)
+				return "", fmt.Errorf("store.CacheLocal %s: %w", s.Address(name), err)
 			}
 			return path, nil
 		}
 	}
 	if cacheDir == "" {
-		return "", fmt.Errorf("store.CacheLocal %s: no cache folder given, and the store's files are not local: %w", name, fs.ErrInvalid)
+		return "", fmt.Errorf("store.CacheLocal %s: no cache folder given, and the store's files are not local: %w", s.Address(name), fs.ErrInvalid)
 	}
 	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
-		return "", fmt.Errorf("store.CacheLocal %s: %w", name, err)
+		return "", fmt.Errorf("store.CacheLocal %s: %w", s.Address(name), err)
 	}
 	c := caching{s: s, name: name, digest: digest, final: filepath.Join(cacheDir, hex.EncodeToString(digest[:]))}
 	if err := c.run(ctx); err != nil {
-		return "", fmt.Errorf("store.CacheLocal %s: %w", name, err)
+		return "", fmt.Errorf("store.CacheLocal %s: %w", s.Address(name), err)
 	}
 	return c.final, nil
 }
@@ -148,7 +148,7 @@ func (c caching) fill(ctx context.Context, partial *os.File, f File) error {
 	if err := copyAll(ctx, io.MultiWriter(sum, partial), f); err != nil {
 		return err
 	}
-	return compare(c.name, sum, c.digest)
+	return compare(c.s.Address(c.name), sum, c.digest)
 }
 
 func copyAll(ctx context.Context, w io.Writer, f File) error {

@@ -90,7 +90,7 @@ func TestCheckRange(t *testing.T) {
 		{0, 1, 0, false}, {11, 0, 10, false}, {9, 2, 10, false}, {-1, 1, 10, false}, {0, -1, 10, false},
 		{math.MaxInt64, math.MaxInt64, 10, false}, {1, math.MaxInt64, math.MaxInt64, false}, {0, math.MaxInt64, math.MaxInt64, true},
 	} {
-		err := store.CheckRange("/f", c.off, c.n, c.size)
+		err := store.CheckRange(c.off, c.n, c.size)
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, store.ErrRange) {
 			t.Errorf("off %d, n %d, size %d: %v", c.off, c.n, c.size, err)
 		}

@@ -61,7 +61,7 @@ func Faults(s Store, faults []Fault) Store {
 				struck = append(struck, f)
 			}
 		}
-		return suffer(ctx, c, struck, do)
+		return suffer(ctx, s, c, struck, do)
 	}}
 }
 
@@ -113,20 +113,20 @@ func covers(ranges []Range, off int64) bool {
 	return false
 }
 
-func suffer(ctx context.Context, c *call, struck []*armed, do func() error) error {
+func suffer(ctx context.Context, s Store, c *call, struck []*armed, do func() error) error {
 	for _, f := range struck {
 		if f.Kind == "delay" {
 			if err := Sleep(ctx, f.Delay); err != nil {
-				return f.wrap(c, err)
+				return f.wrap(s, c, err)
 			}
 		}
 	}
 	for _, f := range struck {
 		switch f.Kind {
 		case "fail":
-			return f.wrap(c, f.err())
+			return f.wrap(s, c, f.err())
 		case "short":
-			return f.wrap(c, half(c, do))
+			return f.wrap(s, c, half(c, do))
 		}
 	}
 	err := do()
@@ -148,8 +148,8 @@ func (f *Fault) err() error {
 	return faultErrors[f.Err]
 }
 
-func (f *Fault) wrap(c *call, err error) error {
-	return fmt.Errorf("store.Faults %s %s: %s: %w", c.op, c.name, f, err)
+func (f *Fault) wrap(s Store, c *call, err error) error {
+	return fmt.Errorf("store.Faults %s %s: %s: %w", c.op, s.Address(c.name), f, err)
 }
 
 // half does half of a write, or all of a read and spoils the second half of each buffer: what a broken

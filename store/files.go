@@ -18,7 +18,7 @@ func ReadFile(ctx context.Context, s Store, name string, limit int64) ([]byte, e
 	}
 	defer f.Close()
 	if f.Size() > limit {
-		return nil, fmt.Errorf("store.ReadFile %s: %d bytes, at most %d are read: %w", name, f.Size(), limit, fs.ErrInvalid)
+		return nil, fmt.Errorf("store.ReadFile %s: %d bytes, at most %d are read: %w", s.Address(name), f.Size(), limit, fs.ErrInvalid)
 	}
 	data := make([]byte, f.Size())
 	if err := f.ReadRanges(ctx, []Range{{Buf: data}}); err != nil {
@@ -57,6 +57,9 @@ func ReplaceFile(ctx context.Context, s Store, name string, data []byte) error {
 // Files gives a store's small files to packages that know nothing of stores (hints.Registry and
 // hints.Publisher).
 type Files struct{ Store Store }
+
+// Address is the store's.
+func (f Files) Address(name string) string { return f.Store.Address(name) }
 
 // ListFiles calls each with the last part of the name and the time of change of every file, not folder,
 // in dir. A missing folder matches fs.ErrNotExist.

@@ -75,6 +75,8 @@ var (
 	_ Bridger       = (*hookedFile)(nil)
 )
 
+func (h *hooked) Address(name string) string { return h.inner.Address(name) }
+
 func (h *hooked) Open(ctx context.Context, name string) (File, error) {
 	var f File
 	err := h.around(ctx, &call{op: opOpen, name: name}, func() (err error) {
@@ -141,7 +143,7 @@ func (h *hooked) Claim(ctx context.Context, name string) (Claim, error) {
 	if c, ok := h.inner.(Claimer); ok {
 		return c.Claim(ctx, name)
 	}
-	return nil, unsupported("Claim", name)
+	return nil, unsupported("Claim", h.inner.Address(name))
 }
 
 func (h *hooked) Rename(ctx context.Context, from, to string) error {
@@ -273,7 +275,7 @@ func (w *hookedParts) WritePart(ctx context.Context, off int64, data [][]byte) e
 func (w *hookedParts) Close() error {
 	err := w.h.around(w.ctx, &call{op: opClose, name: w.name}, func() error {
 		if w.failed.Load() {
-			return fmt.Errorf("store.Close %s: %w: a part was not written", w.name, fs.ErrInvalid)
+			return fmt.Errorf("store.Close %s: %w: a part was not written", w.h.inner.Address(w.name), fs.ErrInvalid)
 		}
 		return w.PartsWriter.Close()
 	})

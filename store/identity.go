@@ -4,7 +4,7 @@ import "fmt"
 
 // IdentityError says that a file is not the version any more that was opened. It matches ErrIdentity.
 type IdentityError struct {
-	Name string
+	Name string // the file's Address
 	// Pinned is the version that was opened, Now the one that is there; "" if there is none.
 	Pinned, Now Identity
 }

@@ -44,13 +44,13 @@ func Limit(s Store, o LimitOptions) Store {
 	}
 	return &hooked{inner: s, hidesLocal: true, around: func(ctx context.Context, c *call, do func() error) error {
 		if err := pass(ctx, link, c.bytes()); err != nil {
-			return fmt.Errorf("store.Limit %s %s: waiting for bandwidth: %w", c.op, c.name, err)
+			return fmt.Errorf("store.Limit %s %s: waiting for bandwidth: %w", c.op, s.Address(c.name), err)
 		}
 		if places == nil {
 			return do()
 		}
 		if err := places.Acquire(ctx, 1); err != nil {
-			return fmt.Errorf("store.Limit %s %s: waiting for a place: %w", c.op, c.name, err)
+			return fmt.Errorf("store.Limit %s %s: waiting for a place: %w", c.op, s.Address(c.name), err)
 		}
 		defer places.Release(1)
 		return do()

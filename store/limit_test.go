@@ -20,6 +20,8 @@ type still struct {
 	running, most atomic.Int32
 }
 
+func (s *still) Address(name string) string { return name }
+
 func (s *still) Open(context.Context, string) (store.File, error) { return &stillFile{s: s}, nil }
 
 type stillFile struct {

@@ -28,23 +28,23 @@ func CheckName(name string) error {
 }
 
 // CheckRange returns nil if [off, off+n) lies inside a file of size bytes, and an error that matches
-// ErrRange otherwise. An empty range is inside at any offset from 0 to size.
-func CheckRange(name string, off, n, size int64) error {
+// ErrRange and does not name the file otherwise. An empty range is inside at any offset from 0 to size.
+func CheckRange(off, n, size int64) error {
 	switch {
 	case off < 0:
-		return fmt.Errorf("%w: %s: negative offset %d", ErrRange, name, off)
+		return fmt.Errorf("%w: negative offset %d", ErrRange, off)
 	case n < 0:
-		return fmt.Errorf("%w: %s: negative length %d", ErrRange, name, n)
+		return fmt.Errorf("%w: negative length %d", ErrRange, n)
 	case off > math.MaxInt64-n || off+n > size:
-		return fmt.Errorf("%w: %s: %d bytes at offset %d end behind the file's %d", ErrRange, name, n, off, size)
+		return fmt.Errorf("%w: %d bytes at offset %d end behind the file's %d", ErrRange, n, off, size)
 	}
 	return nil
 }
 
 // CheckRanges is CheckRange for every range of a read.
-func CheckRanges(name string, ranges []Range, size int64) error {
+func CheckRanges(ranges []Range, size int64) error {
 	for _, r := range ranges {
-		if err := CheckRange(name, r.Off, int64(len(r.Buf)), size); err != nil {
+		if err := CheckRange(r.Off, int64(len(r.Buf)), size); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ func CreateParts(ctx context.Context, s Store, name string) (PartsWriter, error)
 	if c, ok := s.(PartsCreator); ok {
 		return c.CreateParts(ctx, name)
 	}
-	return nil, unsupported("CreateParts", name)
+	return nil, unsupported("CreateParts", s.Address(name))
 }
 
 // Claimer is implemented by stores in which a process can hold a name against others.

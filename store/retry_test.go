@@ -27,6 +27,7 @@ func (s *scripted) next() error {
 	return nil
 }
 
+func (s *scripted) Address(name string) string { return name }
 func (s *scripted) Stat(context.Context, string) (store.Info, error) {
 	return store.Info{Size: 7}, s.next()
 }

@@ -15,6 +15,10 @@ import (
 // folder matches fs.ErrNotExist. Every method returns soon after ctx ends, with an error that
 // matches ctx.Err(). What an error means is asked with ClassOf, never by its text.
 type Store interface {
+	// Address is what a name is called outside of the store, so that whoever reads it in a message can give it to a program: the
+	// operating system's path, or a URL such as hdfs://cluster/path. It asks nobody, and takes any name. Errors of the other
+	// methods name files so.
+	Address(name string) string
 	// Open opens a file for reading and pins the version of its content that it found.
 	Open(ctx context.Context, name string) (File, error)
 	// Stat describes a file or folder as it is now.

@@ -38,24 +38,17 @@ func (d Draft) Data() string { return path.Join(d.Folder(), "data") }
 // Scan is the folder of what was learned of the source.
 func (d Draft) Scan() string { return path.Join(d.Folder(), "scan") }
 
-// LocalFolder tells where the working folder is, for people.
-func (d Draft) LocalFolder() string {
-	if p, ok := LocalPath(d.Store, d.Folder()); ok {
-		return p
-	}
-	return d.Folder() + " in the store"
-}
-
 // Advise says what to do after errors that have nothing to do with what the command is given.
 func (d Draft) Advise(command string, err error) error {
+	folder := d.Store.Address(d.Folder())
 	const again = "run the same command again, which goes on where it stopped; to give up, remove"
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w: make room and %s %s", err, again, d.LocalFolder())
+		return fmt.Errorf("%w: make room and %s %s", err, again, folder)
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("%s: interrupted: %s %s: %w", command, again, d.LocalFolder(), err)
+		return fmt.Errorf("%s: interrupted: %s %s: %w", command, again, folder, err)
 	case errors.Is(err, fs.ErrExist): // of names that only this command writes
-		return fmt.Errorf("%w: another process makes the same dataset: wait until it is done, and %s %s", err, again, d.LocalFolder())
+		return fmt.Errorf("%w: another process makes the same dataset: wait until it is done, and %s %s", err, again, folder)
 	}
 	return err
 }
@@ -76,7 +69,7 @@ func (d Draft) WriteFile(ctx context.Context, name string, fill func(io.Writer) 
 		err = out.Flush()
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, errors.Join(err, f.Abort()))
+		return fmt.Errorf("%s: %w", d.Store.Address(name), errors.Join(err, f.Abort()))
 	}
 	return f.Close()
 }
@@ -106,14 +99,14 @@ func (d Draft) existing(ctx context.Context, m *binfmt.Manifest, force bool) (ol
 	if err != nil {
 		return nil, false, err
 	}
-	old, err = binfmt.ParseManifest(name, data)
+	old, err = binfmt.ParseManifest(d.Store.Address(name), data)
 	switch {
 	case err == nil && old.Identity() == m.Identity():
 		return old, true, nil
 	case !force && err != nil:
 		return nil, false, fmt.Errorf("there is a manifest that cannot be read; replace it with --force: %w: %w", err, ErrExists)
 	case !force:
-		return nil, false, fmt.Errorf("%s: %x, the new one would be %x: write to another place, or replace it with --force: %w", name, old.Identity(), m.Identity(), ErrExists)
+		return nil, false, fmt.Errorf("%s: %x, the new one would be %x: write to another place, or replace it with --force: %w", d.Store.Address(name), old.Identity(), m.Identity(), ErrExists)
 	}
 	return old, false, nil
 }

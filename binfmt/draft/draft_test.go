@@ -57,7 +57,12 @@ func TestReplaceKeepsForeign(t *testing.T) {
 
 // TestAdvice: errors of the surroundings say what to do, and stay what they are.
 func TestAdvice(t *testing.T) {
-	d := Draft{Dir: "/set", Work: ".work"}
+	st, _, err := dir.Open(t.TempDir(), dir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	d := Draft{Store: st, Dir: "/set", Work: ".work"}
 	for _, c := range []struct {
 		is    error
 		words string
@@ -67,7 +72,7 @@ func TestAdvice(t *testing.T) {
 		{fs.ErrExist, "another process makes the same dataset"},
 	} {
 		err := d.Advise("pack", fmt.Errorf("write: %w", c.is))
-		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), "/set/.work") {
+		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), st.Root()+"/set/.work") {
 			t.Errorf("%v: %v", c.is, err)
 		}
 	}

@@ -33,7 +33,7 @@ func Expand(ctx context.Context, st store.Store, pattern string) ([]string, erro
 	}
 	words, err := Braces(pattern)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", pattern, err)
+		return nil, fmt.Errorf("%s: %w", st.Address(pattern), err)
 	}
 	var names []string
 	for _, w := range words {
@@ -46,10 +46,10 @@ func Expand(ctx context.Context, st store.Store, pattern string) ([]string, erro
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s matches nothing: %w", w, fs.ErrNotExist)
+			return nil, fmt.Errorf("%s matches nothing: %w", st.Address(w), fs.ErrNotExist)
 		}
 		if names = append(names, found...); len(names) > maxNames {
-			return nil, fmt.Errorf("%s: more than %d names", pattern, maxNames)
+			return nil, fmt.Errorf("%s: more than %d names", st.Address(pattern), maxNames)
 		}
 	}
 	return names, nil
@@ -64,7 +64,7 @@ func glob(ctx context.Context, st store.Store, pattern string) ([]string, error)
 		for _, dir := range found {
 			names, err := step(ctx, st, dir, part, n == len(all)-1, chosen)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", pattern, err)
+				return nil, fmt.Errorf("%s: %w", st.Address(pattern), err)
 			}
 			next = append(next, names...)
 		}

@@ -156,7 +156,7 @@ func (x *indexer) vacant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	old, err := binfmt.ParseManifest(name, data)
+	old, err := binfmt.ParseManifest(x.address(name), data)
 	if err != nil {
 		return fmt.Errorf("there is a manifest that cannot be read; replace it with --force: %w: %w", err, draft.ErrExists)
 	}
@@ -166,7 +166,7 @@ func (x *indexer) vacant(ctx context.Context) error {
 	}
 	for _, b := range old.Bins {
 		if b.Foreign == nil || !ours[b.DataName()] {
-			return fmt.Errorf("%s is of other files (%s): write to another place, or replace it with --force: %w", name, b.DataName(), draft.ErrExists)
+			return fmt.Errorf("%s is of other files (%s): write to another place, or replace it with --force: %w", x.address(name), b.DataName(), draft.ErrExists)
 		}
 	}
 	return nil
@@ -203,8 +203,15 @@ func (x *indexer) plan(ctx context.Context, containers []Container) error {
 		}
 		return x.stat(ctx)
 	}
-	return fmt.Errorf("%s: nothing that can be indexed (%s): %w", strings.Join(x.src.Names, ", "), strings.Join(names, ", "), ErrContainer)
+	where := make([]string, len(x.src.Names))
+	for i, name := range x.src.Names {
+		where[i] = x.address(name)
+	}
+	return fmt.Errorf("%s: nothing that can be indexed (%s): %w", strings.Join(where, ", "), strings.Join(names, ", "), ErrContainer)
 }
+
+// address is what a name of the source is called in messages.
+func (x *indexer) address(name string) string { return x.src.Store.Address(name) }
 
 func (x *indexer) stat(ctx context.Context) error {
 	names := make([]string, len(x.shards))
@@ -215,7 +222,7 @@ func (x *indexer) stat(ctx context.Context) error {
 		_ = p.Prefetch(ctx, names) // Stat says what is wrong
 	}
 	if twice := firstTwice(names); twice != "" {
-		return fmt.Errorf("%s is given twice: %w", twice, ErrContainer)
+		return fmt.Errorf("%s is given twice: %w", x.address(twice), ErrContainer)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.Workers)
@@ -242,10 +249,10 @@ func (x *indexer) statOne(ctx context.Context, s *shard) error {
 	}
 	s.size, s.identity, s.path = info.Size, info.Identity, relative(x.dir, s.Name)
 	if info.Dir != (x.container.Name() == binfmt.Folder) {
-		return fmt.Errorf("%s: a folder, or no folder, where a %s has the other: %w", s.Name, x.container.Name(), ErrContainer)
+		return fmt.Errorf("%s: a folder, or no folder, where a %s has the other: %w", x.address(s.Name), x.container.Name(), ErrContainer)
 	}
 	if s.path == "." && !x.whole {
-		return fmt.Errorf("%s: the dataset cannot be written into the folder that it points at: choose another place: %w", s.Name, ErrContainer)
+		return fmt.Errorf("%s: the dataset cannot be written into the folder that it points at: choose another place: %w", x.address(s.Name), ErrContainer)
 	}
 	return nil
 }

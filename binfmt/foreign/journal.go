@@ -95,18 +95,19 @@ func (j journal) read(ctx context.Context, name string, each func(Row) error) (*
 		return nil, err
 	}
 	defer f.Close()
+	at := j.draft.Store.Address(name)
 	dec := json.NewDecoder(bufio.NewReaderSize(&sequential{ctx: ctx, f: f}, 1<<20))
 	for rows := int64(0); ; rows++ {
 		var e entry
 		switch err := dec.Decode(&e); {
 		case errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("%s: it has no end: %w", name, errJournal)
+			return nil, fmt.Errorf("%s: it has no end: %w", at, errJournal)
 		case err != nil:
-			return nil, fmt.Errorf("%s: %w: %w", name, err, errJournal)
+			return nil, fmt.Errorf("%s: %w: %w", at, err, errJournal)
 		}
 		if e.End != nil {
 			if e.End.Rows != rows {
-				return nil, fmt.Errorf("%s: %d samples, its end says %d: %w", name, rows, e.End.Rows, errJournal)
+				return nil, fmt.Errorf("%s: %d samples, its end says %d: %w", at, rows, e.End.Rows, errJournal)
 			}
 			return e.End, nil
 		}

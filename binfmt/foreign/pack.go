@@ -112,7 +112,7 @@ func (p *packer) rowsOfAll(ctx context.Context) ([]binfmt.Row, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Name, err)
+			return nil, fmt.Errorf("%s: %w", p.address(s.Name), err)
 		}
 	}
 	if len(rows) == 0 {
@@ -176,7 +176,7 @@ func (p *packer) fill(ctx context.Context, b *draft.Bin, out *draft.BinWriter) e
 		}
 		c := &copying{packer: p, rows: b.Rows[from:to], from: p.from[b.First+from : b.First+to], out: out}
 		if err := c.run(ctx, p.shards[shard]); err != nil {
-			return fmt.Errorf("%s: %w", p.shards[shard].Name, err)
+			return fmt.Errorf("%s: %w", p.address(p.shards[shard].Name), err)
 		}
 		from = to
 	}

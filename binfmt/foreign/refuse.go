@@ -41,25 +41,25 @@ func (refusals) Shards(ctx context.Context, src Source) ([]Shard, error) {
 		}
 		if !info.Dir {
 			if info.Size == 0 {
-				return nil, refused(name, "the file is empty", nil)
+				return nil, refused(src.Store.Address(name), "the file is empty", nil)
 			}
 			if why, err := refusal(ctx, src.Store, info); err != nil || why != "" {
-				return nil, refused(name, why, err)
+				return nil, refused(src.Store.Address(name), why, err)
 			}
 			continue
 		}
 		if why, err := refusedFolder(ctx, src.Store, name); err != nil || why != "" {
-			return nil, refused(name, why, err)
+			return nil, refused(src.Store.Address(name), why, err)
 		}
 	}
 	return nil, nil
 }
 
-func refused(name, why string, err error) error {
+func refused(address, why string, err error) error {
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", address, err)
 	}
-	return fmt.Errorf("%s: %s: %w", name, why, ErrContainer)
+	return fmt.Errorf("%s: %s: %w", address, why, ErrContainer)
 }
 
 func refusedFolder(ctx context.Context, st store.Store, name string) (why string, err error) {

@@ -25,7 +25,7 @@ func (x *indexer) scan(ctx context.Context) error {
 		g.Go(func() error {
 			s := &x.shards[i]
 			if err := x.scanShard(group, s, renames); err != nil {
-				return fmt.Errorf("%s: %w", s.Name, err)
+				return fmt.Errorf("%s: %w", x.address(s.Name), err)
 			}
 			return nil
 		})
@@ -38,7 +38,7 @@ func (x *indexer) scan(ctx context.Context) error {
 		all.add(s.stats)
 		x.Report.Read += s.sum.Read
 		for _, w := range s.sum.Warnings {
-			x.Report.Warnings = append(x.Report.Warnings, s.Name+": "+w)
+			x.Report.Warnings = append(x.Report.Warnings, x.address(s.Name)+": "+w)
 		}
 	}
 	if all.Rows == 0 {
@@ -125,7 +125,7 @@ func (x *indexer) open(ctx context.Context, s *shard, read, step func(int64)) (*
 		return nil, err
 	}
 	if f.Identity() != s.identity {
-		err := &store.IdentityError{Name: s.Name, Pinned: s.identity, Now: f.Identity()}
+		err := &store.IdentityError{Name: x.address(s.Name), Pinned: s.identity, Now: f.Identity()}
 		return nil, errors.Join(fmt.Errorf("the file changed while it was indexed: run the command again: %w", err), f.Close())
 	}
 	return &storeFile{ctx: ctx, f: f, read: read, step: step}, nil

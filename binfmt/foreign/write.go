@@ -30,7 +30,7 @@ func (x *indexer) write(ctx context.Context) (*binfmt.Manifest, error) {
 	for i := range x.shards {
 		g.Go(func() (err error) {
 			if bins[i], err = x.writeShard(group, i, m.Fields); err != nil {
-				return fmt.Errorf("%s: %w", x.shards[i].Name, err)
+				return fmt.Errorf("%s: %w", x.address(x.shards[i].Name), err)
 			}
 			x.step(x.shards[i].size)
 			return nil
@@ -178,7 +178,7 @@ func (x *indexer) adopt(ctx context.Context, own Indexed) (*binfmt.Manifest, err
 		g.Go(func() (err error) {
 			s := &x.shards[i]
 			if bins[i], fields[i], err = x.adoptShard(group, own, s, i); err != nil {
-				return fmt.Errorf("%s: %w", s.Name, err)
+				return fmt.Errorf("%s: %w", x.address(s.Name), err)
 			}
 			x.step(s.size)
 			return nil
@@ -190,7 +190,7 @@ func (x *indexer) adopt(ctx context.Context, own Indexed) (*binfmt.Manifest, err
 	m := &binfmt.Manifest{Format: binfmt.FormatForeign, Fields: fields[0]}
 	for i, f := range fields {
 		if !slices.Equal(f, m.Fields) {
-			return nil, fmt.Errorf("%s has the fields %v, %s has %v: shards of one dataset have the same: %w", x.shards[0].Name, m.Fields, x.shards[i].Name, f, ErrContainer)
+			return nil, fmt.Errorf("%s has the fields %v, %s has %v: shards of one dataset have the same: %w", x.address(x.shards[0].Name), m.Fields, x.address(x.shards[i].Name), f, ErrContainer)
 		}
 		if bins[i].Samples == 0 {
 			x.Report.Empty++

@@ -13,6 +13,8 @@ import (
 
 // sourceFiles is where the files of a source are: in folders of this machine, or in a store.
 type sourceFiles interface {
+	// address is what a file is called in messages.
+	address(name string) string
 	// together is how many files are best opened at once.
 	together() int
 	// expect says that the entries' files will be opened soon.
@@ -46,6 +48,8 @@ func filesIn(st store.Store) sourceFiles {
 
 // localFiles are files of this machine, named by their paths.
 type localFiles struct{}
+
+func (localFiles) address(path string) string { return path }
 
 func (localFiles) together() int { return 1 }
 
@@ -94,6 +98,8 @@ const (
 	// storePiece is what is asked for at once of a file that is read piece by piece.
 	storePiece = 4 << 20
 )
+
+func (s storeFiles) address(name string) string { return s.st.Address(name) }
 
 func (s storeFiles) together() int { return storeTogether }
 

@@ -124,7 +124,7 @@ func TestPackListFromAStore(t *testing.T) {
 	}
 	put(t, root, "lists/bad.csv", []byte("path\n../cat/0000.jpg\n../cat\n"))
 	_, err := Pack(t.Context(), List{Store: from, Path: "/lists/bad.csv"}, to, "/bad", Options{})
-	if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), `line 3: "/cat": a folder`) {
+	if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), `line 3: "`+root+`/cat": a folder`) {
 		t.Errorf("a folder in a list: %v", err)
 	}
 	put(t, root, "lists/gone.csv", []byte("path\n../cat/none.jpg\n"))

@@ -42,18 +42,18 @@ func localOnly(st store.Store, path string) []string {
 // List walks the folder. Links to files are followed, links to folders refused.
 func (f Folder) List(ctx context.Context) (*Listing, error) {
 	l := &Listing{Store: f.Store, Fields: []binfmt.Field{{Name: orDefault(f.Field, ImageField), Kind: binfmt.Media}}}
-	walk := f.walk
+	at, walk := filesIn(f.Store).address(f.Root), f.walk
 	if f.Store != nil {
 		walk = f.walkStore
 	}
 	folders, err := walk(ctx, l)
 	if err != nil {
-		return nil, fmt.Errorf("pack.Folder %s: %w", f.Root, err)
+		return nil, fmt.Errorf("pack.Folder %s: %w", at, err)
 	}
 	if err := l.classify(folders); err != nil {
-		return nil, fmt.Errorf("pack.Folder %s: %w", f.Root, err)
+		return nil, fmt.Errorf("pack.Folder %s: %w", at, err)
 	}
-	if err := l.arrange(f.Root); err != nil {
+	if err := l.arrange(at); err != nil {
 		return nil, fmt.Errorf("pack.Folder: %w", err)
 	}
 	return l, nil

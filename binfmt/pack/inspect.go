@@ -55,7 +55,7 @@ func ReadManifest(ctx context.Context, st store.Store, dir string) (*binfmt.Mani
 	if err != nil {
 		return nil, fmt.Errorf("pack.ReadManifest: %w", err)
 	}
-	return binfmt.ParseManifest(name, data)
+	return binfmt.ParseManifest(st.Address(name), data)
 }
 
 func manifestBytes(ctx context.Context, st store.Store, name string) ([]byte, error) {
@@ -106,7 +106,7 @@ func hasSums(ctx context.Context, st store.Store, dir string, m *binfmt.Manifest
 	if err != nil {
 		return false, err
 	}
-	_, err = binfmt.OpenSums(ctx, m, name, f)
+	_, err = binfmt.OpenSums(ctx, m, st.Address(name), f)
 	if errors.Is(err, binfmt.ErrMismatch) {
 		return false, f.Close()
 	}

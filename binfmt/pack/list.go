@@ -39,14 +39,15 @@ func (s List) Local() []string { return localOnly(s.Store, s.Path) }
 
 // List reads the list. Values missing and kinds mixed in a column are errors that name the line.
 func (s List) List(ctx context.Context) (*Listing, error) {
-	f := filesIn(s.Store).open(ctx, []Entry{{Path: s.Path}})[0]
+	files := filesIn(s.Store)
+	f := files.open(ctx, []Entry{{Path: s.Path}})[0]
 	if f.err != nil {
 		return nil, fmt.Errorf("pack.List: %w", f.err)
 	}
 	defer f.Close()
 	l, err := s.parse(ctx, f)
 	if err != nil {
-		return nil, fmt.Errorf("pack.List %s: %w", s.Path, err)
+		return nil, fmt.Errorf("pack.List %s: %w", files.address(s.Path), err)
 	}
 	return l, nil
 }

@@ -175,7 +175,7 @@ func (p *packer) learn(ctx context.Context, list *Listing, j *journal) ([]item, 
 	if err != nil {
 		return nil, nil, err
 	}
-	items, p.Report.Skipped, err = sift(items, list.Explicit, p.SkipBad)
+	items, p.Report.Skipped, err = sift(items, list, p.SkipBad)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -93,7 +93,7 @@ func (s *scanner) look(ctx context.Context, entries []Entry, all []seen, buf []b
 		}
 		now, err := s.files.stat(ctx, e)
 		if err != nil {
-			return false, sourceError(e, absent(e, err))
+			return false, sourceError(s.files, e, absent(e, err))
 		}
 		known, ok := s.journal.known(e.Path)
 		if !ok || known.Size != now.size || known.MTime != now.mtime {
@@ -118,7 +118,7 @@ func (s *scanner) look(ctx context.Context, entries []Entry, all []seen, buf []b
 // readFile reads and closes a file; after errors of others it is only closed.
 func (s *scanner) readFile(ctx context.Context, k *seen, e Entry, f sourceFile, buf []byte, before []error) error {
 	if f.err != nil {
-		return sourceError(e, absent(e, f.err))
+		return sourceError(s.files, e, absent(e, f.err))
 	}
 	defer f.Close()
 	if err := errors.Join(before...); err != nil {
@@ -129,10 +129,10 @@ func (s *scanner) readFile(ctx context.Context, k *seen, e Entry, f sourceFile, 
 	}
 	expected := k.Size
 	if err := k.read(f, buf); err != nil {
-		return sourceError(e, err)
+		return sourceError(s.files, e, err)
 	}
 	if k.Size != expected {
-		return sourceError(e, fmt.Errorf("%d bytes read, %d expected: %w", k.Size, expected, ErrChanged))
+		return sourceError(s.files, e, fmt.Errorf("%d bytes read, %d expected: %w", k.Size, expected, ErrChanged))
 	}
 	s.report(k.Size)
 	return nil
@@ -153,8 +153,8 @@ func absent(e Entry, err error) error {
 }
 
 // sourceError names the file, and its line where it comes from a list.
-func sourceError(e Entry, err error) error {
-	return fmt.Errorf("%s%q: %w", atLine(e.line), e.Path, err)
+func sourceError(files sourceFiles, e Entry, err error) error {
+	return fmt.Errorf("%s%q: %w", atLine(e.line), files.address(e.Path), err)
 }
 
 // read sums the whole file and looks at its head.
@@ -165,21 +165,21 @@ func (k *seen) read(r io.Reader, buf []byte) error {
 }
 
 // sift takes out, or refuses, files without content and, in folders, files of no media type.
-func sift(items []item, explicit, skip bool) (kept []item, skipped []string, err error) {
+func sift(items []item, l *Listing, skip bool) (kept []item, skipped []string, err error) {
 	var bad []string
 	for _, it := range items {
 		why := ""
 		switch {
 		case it.parts[0].Len == 0:
 			why = "is empty"
-		case it.parts[0].Type == media.Unknown && !explicit:
+		case it.parts[0].Type == media.Unknown && !l.Explicit:
 			why = "is of no known media type"
 		}
 		if why == "" {
 			kept = append(kept, it)
 			continue
 		}
-		bad = append(bad, fmt.Sprintf("%q %s", it.Path, why))
+		bad = append(bad, fmt.Sprintf("%q %s", filesIn(l.Store).address(it.Path), why))
 	}
 	if len(bad) > 0 && !skip {
 		return nil, nil, fmt.Errorf("%s: remove them, or leave them out with --skip-bad: %w", some(bad), ErrSource)

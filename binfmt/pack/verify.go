@@ -41,7 +41,7 @@ const (
 // Finding is one thing wrong with a dataset.
 type Finding struct {
 	Kind   string `json:"kind"`
-	File   string `json:"file"`
+	File   string `json:"file"`   // as its store calls it outside
 	Sample int64  `json:"sample"` // -1: of no one sample
 	Key    string `json:"key,omitempty"`
 	Field  string `json:"field,omitempty"`
@@ -98,7 +98,11 @@ type Checked struct {
 // order of bins and samples, from one goroutine at a time. The error says that it could not look
 // (there is no dataset, ctx ended), never that it found something.
 func Verify(ctx context.Context, st store.Store, dir string, o VerifyOptions, report func(Finding)) (Checked, error) {
-	v := &verifier{st: st, dir: dir, report: report, workers: o.Workers, tell: o.Progress, add: o.Checksum}
+	named := func(f Finding) {
+		f.File = st.Address(f.File)
+		report(f)
+	}
+	v := &verifier{st: st, dir: dir, report: named, workers: o.Workers, tell: o.Progress, add: o.Checksum}
 	if v.workers <= 0 {
 		v.workers = max(4, runtime.GOMAXPROCS(0))
 	}
@@ -130,7 +134,7 @@ func (v *verifier) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("pack.Verify: %w", err)
 	}
-	v.m, err = binfmt.ParseManifest(name, data)
+	v.m, err = binfmt.ParseManifest(v.st.Address(name), data)
 	if err != nil {
 		v.report(Finding{Kind: FoundManifest, File: name, Sample: -1, Offset: -1, Got: err.Error()})
 		v.checked.Findings++
@@ -323,7 +327,7 @@ func (c *binCheck) checkHead(ctx context.Context, name string, f store.File) err
 		c.file(FoundRead, name, "", err.Error())
 		return nil
 	}
-	if err := binfmt.CheckHeader(name, head, c.bin); err != nil {
+	if err := binfmt.CheckHeader(c.v.st.Address(name), head, c.bin); err != nil {
 		c.file(FoundHeader, name, "", err.Error())
 	}
 	return nil

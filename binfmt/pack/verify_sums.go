@@ -33,7 +33,7 @@ func (v *verifier) openSums(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.old, err = binfmt.OpenSums(ctx, v.m, name, f)
+	v.old, err = binfmt.OpenSums(ctx, v.m, v.st.Address(name), f)
 	if err == nil {
 		return nil
 	}

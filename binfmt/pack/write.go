@@ -142,10 +142,10 @@ func (w *binWriter) load(ctx context.Context, it item) (*[]byte, error) {
 	defer f.Close()
 	buf := w.pool.get(it.parts[0].Len)
 	if _, err := io.ReadFull(f, *buf); err != nil {
-		return nil, sourceError(it.Entry, err)
+		return nil, sourceError(w.files, it.Entry, err)
 	}
 	if err := it.parts[0].Check(*buf); err != nil {
-		return nil, sourceError(it.Entry, fmt.Errorf("%w: %w", err, ErrChanged))
+		return nil, sourceError(w.files, it.Entry, fmt.Errorf("%w: %w", err, ErrChanged))
 	}
 	return buf, nil
 }
@@ -154,11 +154,11 @@ func (w *binWriter) load(ctx context.Context, it item) (*[]byte, error) {
 func (w *binWriter) openAgain(ctx context.Context, it item) (sourceFile, error) {
 	f := w.files.open(ctx, []Entry{it.Entry})[0]
 	if f.err != nil {
-		return f, sourceError(it.Entry, gone(f.err))
+		return f, sourceError(w.files, it.Entry, gone(f.err))
 	}
 	if f.size != it.parts[0].Len {
 		err := fmt.Errorf("%d bytes, %d before: %w", f.size, it.parts[0].Len, ErrChanged)
-		return f, sourceError(it.Entry, errors.Join(err, f.Close()))
+		return f, sourceError(w.files, it.Entry, errors.Join(err, f.Close()))
 	}
 	return f, nil
 }
@@ -181,11 +181,11 @@ func (w *binWriter) stream(ctx context.Context, it item, out io.Writer) error {
 			break
 		}
 		if err := errors.Join(err, ctx.Err()); err != nil {
-			return sourceError(it.Entry, err)
+			return sourceError(w.files, it.Entry, err)
 		}
 	}
 	if n != part.Len || sum != part.CRC {
-		return sourceError(it.Entry, fmt.Errorf("%d bytes with CRC32C %08x, before %d with %08x: %w", n, sum, part.Len, part.CRC, ErrChanged))
+		return sourceError(w.files, it.Entry, fmt.Errorf("%d bytes with CRC32C %08x, before %d with %08x: %w", n, sum, part.Len, part.CRC, ErrChanged))
 	}
 	return nil
 }

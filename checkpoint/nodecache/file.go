@@ -3,6 +3,7 @@ package nodecache
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/stepahead-io/stepahead/store"
@@ -23,8 +24,8 @@ type file struct {
 
 // ReadRanges implements store.File.
 func (f *file) ReadRanges(ctx context.Context, ranges []store.Range) error {
-	if err := store.CheckRanges(f.key.Name, ranges, f.Size()); err != nil {
-		return err
+	if err := store.CheckRanges(ranges, f.Size()); err != nil {
+		return fmt.Errorf("nodecache: %s: %w", f.key.Name, err)
 	}
 	for _, run := range runs(ranges) {
 		key, bufs := f.key, make([][]byte, len(run))

@@ -80,8 +80,8 @@ func check(files []File, wants []Want) error {
 			return fmt.Errorf("%w: want %d is of file %d of %d", store.ErrRange, i, w.File, len(files))
 		}
 		f := files[w.File]
-		if err := store.CheckRange(f.Name, w.Off, int64(len(w.Dst)), f.Size()); err != nil {
-			return err
+		if err := store.CheckRange(w.Off, int64(len(w.Dst)), f.Size()); err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
 	return nil

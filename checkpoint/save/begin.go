@@ -39,10 +39,10 @@ func Begin(ctx context.Context, st store.Store, name string, o Options) (*Writer
 		return nil, err
 	}
 	if w.claim, err = hold(ctx, st, path.Join(name, claimName), o.Patience); err != nil {
-		return nil, fmt.Errorf("save.Begin %s: %w", name, err)
+		return nil, fmt.Errorf("save.Begin %s: %w", st.Address(name), err)
 	}
 	if w.removed, err = clean(ctx, st, name, o); err != nil {
-		return nil, errors.Join(fmt.Errorf("save.Begin %s: %w", name, err), w.release())
+		return nil, errors.Join(fmt.Errorf("save.Begin %s: %w", st.Address(name), err), w.release())
 	}
 	return w, nil
 }
@@ -101,7 +101,7 @@ func clean(ctx context.Context, st store.Store, name string, o Options) (removed
 		}
 	}
 	if len(markers) > 0 && !o.Overwrite {
-		return nil, fmt.Errorf("%w: %s is that of a complete save: choose another path, or set Overwrite", fs.ErrExist, markers[0])
+		return nil, fmt.Errorf("%w: %s is that of a complete save: choose another path, or set Overwrite", fs.ErrExist, st.Address(markers[0]))
 	}
 	for _, n := range slices.Concat(markers, files) {
 		if err := st.Remove(ctx, n); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +120,7 @@ func (w *Writer) Removed() []string { return w.removed }
 func (w *Writer) Create(name string) (*File, error) {
 	full := path.Join(w.path, name)
 	if err := store.CheckName(full); err != nil || name == "" || path.Join("/", name) != "/"+name {
-		return nil, fmt.Errorf("save.Create %q: %w: give a clean name relative to the save's path %s", name, store.ErrName, w.path)
+		return nil, fmt.Errorf("save.Create %q: %w: give a clean name relative to the save's path %s", name, store.ErrName, w.s.st.Address(w.path))
 	}
 	if err := w.ended(); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // is final: the save can only be given up.
 func (w *Writer) Wait(ctx context.Context) ([]Saved, error) {
 	if err := w.s.settled(ctx); err != nil {
-		return nil, fmt.Errorf("save.Wait %s: %w", w.path, err)
+		return nil, fmt.Errorf("save.Wait %s: %w", w.s.st.Address(w.path), err)
 	}
 	return w.s.stored(), nil
 }
@@ -39,7 +39,7 @@ func (s *stage) stored() (all []Saved) {
 // the marker's outcome is not known (store.ErrUnavailable); it can be given up.
 func (w *Writer) Commit(ctx context.Context, marker string, data []byte, others ...Saved) error {
 	if err := w.commit(ctx, marker, data, others); err != nil {
-		return fmt.Errorf("save.Commit %s: %w", w.path, err)
+		return fmt.Errorf("save.Commit %s: %w", w.s.st.Address(w.path), err)
 	}
 	_ = w.end() // the save is complete; a path that cannot be let go is let go when this process ends
 	return nil
@@ -125,7 +125,7 @@ func (w *Writer) Abort(ctx context.Context) error {
 		return nil
 	}
 	w.s.mu.Lock()
-	w.s.fail(fmt.Errorf("save.Abort %s: %w", w.path, ErrAborted))
+	w.s.fail(fmt.Errorf("save.Abort %s: %w", w.s.st.Address(w.path), ErrAborted))
 	w.s.mu.Unlock()
 	err := w.s.quiet()
 	for _, f := range w.s.stored() {

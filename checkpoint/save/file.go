@@ -172,5 +172,5 @@ func (s *stage) quiet() error {
 }
 
 func (f *File) failed(op string, err error) error {
-	return fmt.Errorf("save.%s %s: %w", op, f.name, err)
+	return fmt.Errorf("save.%s %s: %w", op, f.s.st.Address(f.name), err)
 }

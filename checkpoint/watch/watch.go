@@ -134,7 +134,7 @@ type watcher struct {
 func (w *watcher) turn(ctx context.Context) error {
 	found, err := checkpoint.Candidates(ctx, w.st, w.root)
 	if err != nil {
-		return fmt.Errorf("watch %s: %w: %w", w.root, errListing, err)
+		return fmt.Errorf("watch %s: %w: %w", w.st.Address(w.root), errListing, err)
 	}
 	gone, looks := w.plan.listed(w.o.Clock.Now(), found)
 	for _, path := range gone {

@@ -11,7 +11,6 @@ import (
 	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/store"
-	"github.com/stepahead-io/stepahead/store/address"
 )
 
 func newCheckpointCommand() *cobra.Command {
@@ -45,7 +44,7 @@ func (f *checkpointFlags) options() checkpoint.Options {
 }
 
 // withCheckpoint opens the checkpoint at a URL for the time of use.
-func withCheckpoint(ctx context.Context, url string, f checkpointFlags, use func(p *address.Place, c *checkpoint.Checkpoint) error) (err error) {
+func withCheckpoint(ctx context.Context, url string, f checkpointFlags, use func(c *checkpoint.Checkpoint) error) (err error) {
 	if f.world < 0 || f.settle < 0 {
 		return exit.Usage(errors.New("checkpoint: --world-size and --settle must not be negative"))
 	}
@@ -58,7 +57,7 @@ func withCheckpoint(ctx context.Context, url string, f checkpointFlags, use func
 	if err != nil {
 		return codeOfCheckpoint(err)
 	}
-	return codeOfCheckpoint(use(p, c))
+	return codeOfCheckpoint(use(c))
 }
 
 // codeOfCheckpoint gives what is wrong with a checkpoint the exit code of a finding.

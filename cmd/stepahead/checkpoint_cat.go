@@ -14,7 +14,6 @@ import (
 	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/store"
-	"github.com/stepahead-io/stepahead/store/address"
 )
 
 func newCheckpointCatCommand() *cobra.Command {
@@ -28,7 +27,7 @@ value's bytes as they were saved. --json describes it instead, with the SHA-256 
   stepahead checkpoint cat model.safetensors norm.weight --json`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCheckpoint(cmd.Context(), args[0], f, func(_ *address.Place, c *checkpoint.Checkpoint) error {
+			return withCheckpoint(cmd.Context(), args[0], f, func(c *checkpoint.Checkpoint) error {
 				return catTensor(cmd.Context(), cmd.OutOrStdout(), c, args[1], f.json)
 			})
 		},
@@ -75,9 +74,9 @@ func catBlob(ctx context.Context, c *checkpoint.Checkpoint, name string) ([]byte
 		}
 	}
 	if c.Tensors == nil {
-		return nil, exit.Usage(fmt.Errorf("checkpoint cat %s: the tensors of a %s checkpoint are torch's to load", c.Path, c.Layout))
+		return nil, exit.Usage(fmt.Errorf("checkpoint cat %s: the tensors of a %s checkpoint are torch's to load", c.URL(), c.Layout))
 	}
-	return nil, exit.Usage(fmt.Errorf("checkpoint cat %s: there is no tensor %q: `stepahead checkpoint inspect --tensors` lists them", c.Path, name))
+	return nil, exit.Usage(fmt.Errorf("checkpoint cat %s: there is no tensor %q: `stepahead checkpoint inspect --tensors` lists them", c.URL(), name))
 }
 
 func newCheckpointDiffCommand() *cobra.Command {
@@ -92,8 +91,8 @@ however they are cut into chunks. Checkpoints whose tensors only torch reads are
   stepahead checkpoint diff --metadata runs/a/iter_0001000 runs/b/iter_0001000   # names, dtypes and shapes alone`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCheckpoint(cmd.Context(), args[0], f, func(_ *address.Place, a *checkpoint.Checkpoint) error {
-				return withCheckpoint(cmd.Context(), args[1], f, func(_ *address.Place, b *checkpoint.Checkpoint) error {
+			return withCheckpoint(cmd.Context(), args[0], f, func(a *checkpoint.Checkpoint) error {
+				return withCheckpoint(cmd.Context(), args[1], f, func(b *checkpoint.Checkpoint) error {
 					return runCheckpointDiff(cmd.Context(), cmd.OutOrStdout(), a, b, metadata, f.json)
 				})
 			})

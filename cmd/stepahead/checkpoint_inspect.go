@@ -12,7 +12,6 @@ import (
 
 	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/cmd/exit"
-	"github.com/stepahead-io/stepahead/store/address"
 )
 
 // smallTensor is the size below which a tensor costs a round trip rather than bandwidth.
@@ -30,8 +29,8 @@ read, tensors are not. The exit code is 1 if it is not complete.`,
   stepahead checkpoint inspect runs/7b/iter_0001000 --json | jq '.tensors[] | select(.bytes < 16384) | .name'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCheckpoint(cmd.Context(), args[0], f, func(p *address.Place, c *checkpoint.Checkpoint) error {
-				if err := inspectCheckpoint(cmd.OutOrStdout(), p, c, f.json, tensors, files); err != nil {
+			return withCheckpoint(cmd.Context(), args[0], f, func(c *checkpoint.Checkpoint) error {
+				if err := inspectCheckpoint(cmd.OutOrStdout(), c, f.json, tensors, files); err != nil {
 					return err
 				}
 				return c.Complete()
@@ -70,9 +69,9 @@ type inspectedPart struct {
 	Sizes   []int64 `json:"sizes,omitempty"`
 }
 
-func inspectCheckpoint(out io.Writer, p *address.Place, c *checkpoint.Checkpoint, asJSON, tensors, files bool) error {
+func inspectCheckpoint(out io.Writer, c *checkpoint.Checkpoint, asJSON, tensors, files bool) error {
 	if asJSON {
-		return json.NewEncoder(out).Encode(inspectedOf(p, c))
+		return json.NewEncoder(out).Encode(inspectedOf(c))
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	state := "yes"
@@ -80,7 +79,7 @@ func inspectCheckpoint(out io.Writer, p *address.Place, c *checkpoint.Checkpoint
 		state = "no"
 	}
 	fmt.Fprintf(w, "checkpoint\t%s\nlayout\t%s\ncomplete\t%s\nidentity\t%s\nsave id\t%s\nfiles\t%d, %s\n",
-		p.URL(c.Path), c.Layout, state, c.Identity(), orDash(c.SaveID), len(c.Files), formatBytes(c.Bytes()))
+		c.URL(), c.Layout, state, c.Identity(), orDash(c.SaveID), len(c.Files), formatBytes(c.Bytes()))
 	printTensorSummary(w, c)
 	for _, problem := range c.Problems {
 		fmt.Fprintf(w, "problem\t%s\n", problem)
@@ -128,7 +127,7 @@ func printTensorSummary(w io.Writer, c *checkpoint.Checkpoint) {
 	}
 }
 
-func inspectedOf(p *address.Place, c *checkpoint.Checkpoint) inspected {
+func inspectedOf(c *checkpoint.Checkpoint) inspected {
 	place := func(name string, file int, off, n int64) inspectedPart {
 		part := inspectedPart{Name: name, Off: off, Len: n}
 		if file >= 0 {
@@ -136,7 +135,7 @@ func inspectedOf(p *address.Place, c *checkpoint.Checkpoint) inspected {
 		}
 		return part
 	}
-	all := inspected{listedCheckpoint: describeCheckpoint(p, c), FileList: orEmpty(c.Files), Tensors: []inspectedTensor{}, Blobs: []inspectedPart{}}
+	all := inspected{listedCheckpoint: describeCheckpoint(c), FileList: orEmpty(c.Files), Tensors: []inspectedTensor{}, Blobs: []inspectedPart{}}
 	for _, t := range c.Tensors {
 		n, _ := t.Bytes()
 		one := inspectedTensor{Name: t.Name, Dtype: t.Dtype, Shape: orEmpty(t.Shape), Bytes: n}
@@ -167,7 +166,7 @@ and the digest, which copies have in common. With --digest it must be the one gi
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			progress := newMeter(cmd.ErrOrStderr())
-			return withCheckpoint(cmd.Context(), args[0], f, func(_ *address.Place, c *checkpoint.Checkpoint) error {
+			return withCheckpoint(cmd.Context(), args[0], f, func(c *checkpoint.Checkpoint) error {
 				v, err := c.Verify(cmd.Context(), checkpoint.ReadOptions{Rate: int64(rate), Progress: progress.ofBytes("verify", c.Bytes())})
 				progress.done()
 				if err != nil {
@@ -220,7 +219,7 @@ func printVerified(out io.Writer, c *checkpoint.Checkpoint, v *checkpoint.Verifi
 			len(c.Files), formatBytes(c.Bytes()), v.Items, v.NoSums, len(problems), v.Sum)
 	}
 	if err == nil && len(problems) > 0 {
-		err = exit.Finding(fmt.Errorf("checkpoint verify %s: %d problems", c.Path, len(problems)))
+		err = exit.Finding(fmt.Errorf("checkpoint verify %s: %d problems", c.URL(), len(problems)))
 	}
 	return err
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/store"
-	"github.com/stepahead-io/stepahead/store/address"
 )
 
 func newCheckpointLsCommand() *cobra.Command {
@@ -62,7 +61,7 @@ func runCheckpointLs(ctx context.Context, url string, f checkpointFlags, out io.
 	defer func() { err = errors.Join(err, p.Close()) }()
 	one, err := checkpoint.Open(ctx, p.Store, p.Name, f.options())
 	if err == nil {
-		return printCheckpoints(out, []listedCheckpoint{describeCheckpoint(p, one)}, nil, f.json)
+		return printCheckpoints(out, []listedCheckpoint{describeCheckpoint(one)}, nil, f.json)
 	}
 	if !errors.Is(err, checkpoint.ErrNone) {
 		return codeOfCheckpoint(err)
@@ -82,12 +81,12 @@ func runCheckpointLs(ctx context.Context, url string, f checkpointFlags, out io.
 		judged.see(candidate.Path, c, err)
 		switch {
 		case err == nil:
-			all = append(all, describeCheckpoint(p, c))
+			all = append(all, describeCheckpoint(c))
 		case errors.Is(err, checkpoint.ErrNone):
 		case ctx.Err() != nil || store.ClassOf(err) == store.Retryable:
 			return err
 		default:
-			all = append(all, listedCheckpoint{Name: path.Base(candidate.Path), URL: p.URL(candidate.Path), Step: stepOrNull(candidate.Step), Error: err.Error()})
+			all = append(all, listedCheckpoint{Name: path.Base(candidate.Path), URL: p.Store.Address(candidate.Path), Step: stepOrNull(candidate.Step), Error: err.Error()})
 		}
 	}
 	return printCheckpoints(out, all, judged.list(), f.json)
@@ -143,9 +142,9 @@ func stepOrNull(step int64) *int64 {
 	return &step
 }
 
-func describeCheckpoint(p *address.Place, c *checkpoint.Checkpoint) listedCheckpoint {
+func describeCheckpoint(c *checkpoint.Checkpoint) listedCheckpoint {
 	return listedCheckpoint{
-		Name: path.Base(c.Path), URL: p.URL(c.Path), Step: stepOrNull(c.Step), Layout: c.Layout, SaveID: c.SaveID, Complete: len(c.Problems) == 0,
+		Name: path.Base(c.Path), URL: c.URL(), Step: stepOrNull(c.Step), Layout: c.Layout, SaveID: c.SaveID, Complete: len(c.Problems) == 0,
 		Problems: orEmpty(c.Problems), Doubts: orEmpty(c.Doubts), Files: len(c.Files), Bytes: c.Bytes(), Identity: c.Identity(),
 	}
 }

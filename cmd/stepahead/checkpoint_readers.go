@@ -13,7 +13,6 @@ import (
 
 	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/cmd/exit"
-	"github.com/stepahead-io/stepahead/store/address"
 )
 
 func newCheckpointReadersCommand() *cobra.Command {
@@ -27,7 +26,7 @@ tensors lie, the layout's names and how the ranks divide the model among them sa
 		Example: `  stepahead checkpoint readers runs/7b/iter_0001000 --ranks 2048 --tensor 8 --pipeline 4`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCheckpoint(cmd.Context(), args[0], f, func(_ *address.Place, c *checkpoint.Checkpoint) error {
+			return withCheckpoint(cmd.Context(), args[0], f, func(c *checkpoint.Checkpoint) error {
 				return printReaders(cmd.OutOrStdout(), c, p, f.json)
 			})
 		},

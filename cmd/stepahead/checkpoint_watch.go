@@ -118,12 +118,12 @@ func printWatched(out io.Writer, p *address.Place, e watch.Event, asJSON bool) e
 	name := path.Base(e.Path)
 	if e.Checkpoint == nil {
 		if asJSON {
-			return json.NewEncoder(out).Encode(deletedCheckpoint{string(e.Kind), name, p.URL(e.Path)})
+			return json.NewEncoder(out).Encode(deletedCheckpoint{string(e.Kind), name, p.Store.Address(e.Path)})
 		}
 		_, err := fmt.Fprintf(out, "%s %s\n", e.Kind, printableName(name))
 		return err
 	}
-	l := describeCheckpoint(p, e.Checkpoint)
+	l := describeCheckpoint(e.Checkpoint)
 	if asJSON {
 		return json.NewEncoder(out).Encode(watchedCheckpoint{string(e.Kind), l})
 	}
@@ -155,7 +155,7 @@ func announceWatched(a *lifecycle.Announcer, p *address.Place, e watch.Event) er
 	if a == nil {
 		return nil
 	}
-	h := hints.Hint{Checkpoint: &hints.Checkpoint{State: hints.Deleted, Path: p.URL(e.Path), Step: -1}}
+	h := hints.Hint{Checkpoint: &hints.Checkpoint{State: hints.Deleted, Path: p.Store.Address(e.Path), Step: -1}}
 	if e.Checkpoint != nil {
 		h.Checkpoint.State = hints.Committed
 		e.Checkpoint.Foretell(&h)

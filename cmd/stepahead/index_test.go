@@ -71,7 +71,7 @@ func TestIndexCommand(t *testing.T) {
 	if code, out, _ := command(t, "index", pattern, "-o", set, "--classes", classes); code != 0 || !strings.Contains(out, "already indexed") || !strings.Contains(out, result.Identity) {
 		t.Errorf("again: %d %s", code, out)
 	}
-	if code, out, _ := command(t, "inspect", set); code != 0 || !strings.Contains(out, "samples   12") || !strings.Contains(out, "dog") || !strings.Contains(out, "../../shards/01.tar") {
+	if code, out, _ := command(t, "inspect", set); code != 0 || !strings.Contains(out, "samples   12") || !strings.Contains(out, "dog") || !strings.Contains(out, filepath.Join(base, "shards/01.tar")) {
 		t.Errorf("inspect: %d %s", code, out)
 	}
 	if code, out, _ := command(t, "verify", set); code != 0 || !strings.Contains(out, "12 parts have no sums") {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/address"
 )
 
 // mostRows bounds the tables of classes and bins; --json has all rows.
@@ -58,7 +60,7 @@ func runInspect(ctx context.Context, url, cache string, asJSON bool, out io.Writ
 	if asJSON {
 		return json.NewEncoder(out).Encode(s)
 	}
-	return printSummary(out, url, s)
+	return printSummary(out, p, url, s)
 }
 
 // indexCache is the folder for copies of remote indexes: the one given, else one of the user's.
@@ -83,7 +85,7 @@ func codeOfDataset(err error) error {
 	return err
 }
 
-func printSummary(out io.Writer, url string, s *pack.Summary) error {
+func printSummary(out io.Writer, p *address.Place, url string, s *pack.Summary) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "dataset\t%s\nidentity\t%s\nsamples\t%d\nbins\t%d, %s\n", url, s.Identity, s.Samples, len(s.Bins), formatBytes(s.Bytes))
 	for _, f := range s.Fields {
@@ -101,7 +103,7 @@ func printSummary(out io.Writer, url string, s *pack.Summary) error {
 	rows(w, len(s.Bins), func(i int) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\n", s.Bins[i].Name, s.Bins[i].UUID, s.Bins[i].Samples, s.Bins[i].Bytes)
 	})
-	printForeign(w, s.Bins)
+	printForeign(w, p, s.Bins)
 	return w.Flush()
 }
 
@@ -120,7 +122,7 @@ func sumsOf(s pack.SumsSummary) string {
 }
 
 // printForeign says where the bins are that other programs wrote, and which version of each was indexed.
-func printForeign(w io.Writer, bins []binfmt.Bin) {
+func printForeign(w io.Writer, p *address.Place, bins []binfmt.Bin) {
 	var foreign []binfmt.Bin
 	for _, b := range bins {
 		if b.Foreign != nil {
@@ -139,7 +141,7 @@ func printForeign(w io.Writer, bins []binfmt.Bin) {
 		if b.Foreign.Policy != "" {
 			identity += " (" + b.Foreign.Policy + ")"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", b.Name, b.Foreign.Container, b.Foreign.Path, identity)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", b.Name, b.Foreign.Container, printableName(p.Store.Address(path.Join(p.Name, b.DataName()))), identity)
 	})
 }
 

@@ -172,7 +172,7 @@ type listedReplica struct {
 
 func describe(p *address.Place, info store.Info) listed {
 	l := listed{
-		Name: path.Base(info.Name), URL: p.URL(info.Name), Dir: info.Dir, Size: info.Size, Changed: stamp{info.ModTime.UTC()},
+		Name: path.Base(info.Name), URL: p.Store.Address(info.Name), Dir: info.Dir, Size: info.Size, Changed: stamp{info.ModTime.UTC()},
 		Replicas: info.Replicas, Owner: info.Owner, Identity: info.Identity,
 	}
 	if !utf8.ValidString(l.Name) {

@@ -210,7 +210,7 @@ func openSource(ctx context.Context, url string) (path string, from *address.Pla
 		return "", nil, err
 	}
 	if _, local := p.Store.(store.Localizer); local {
-		return p.URL(p.Name), nil, p.Close()
+		return p.Store.Address(p.Name), nil, p.Close()
 	}
 	return p.Name, p, nil
 }
@@ -222,7 +222,7 @@ func apart(source string, from store.Info, dst *address.Place) error {
 		return nil
 	}
 	if dst.Name == name || strings.HasPrefix(dst.Name, strings.TrimSuffix(name, "/")+"/") {
-		return fmt.Errorf("the destination %s lies inside the source %s: choose another place: %w", dst.URL(dst.Name), source, pack.ErrSource)
+		return fmt.Errorf("the destination %s lies inside the source %s: choose another place: %w", dst.Store.Address(dst.Name), source, pack.ErrSource)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func openNamed(ctx context.Context, url string) (*address.Place, error) {
 	if err != nil || p.Name != "/" || p.Remote {
 		return p, err
 	}
-	folder := p.URL("/")
+	folder := p.Store.Address("/")
 	if !filepath.IsAbs(folder) || folder == filepath.Dir(folder) {
 		return p, nil
 	}

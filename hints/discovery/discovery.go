@@ -69,8 +69,8 @@ func New(o Options) (*Finder, error) {
 	return f, nil
 }
 
-// Dir is the registry's folder.
-func (f *Finder) Dir() string { return f.dir }
+// Address is what the registry is called in messages.
+func (f *Finder) Address() string { return f.store.Address(f.dir) }
 
 // Split takes host:port or node=host:port apart.
 func Split(a string) (node, addr string, err error) {

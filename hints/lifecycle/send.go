@@ -107,7 +107,7 @@ func (s *sender) round(ctx context.Context, h hints.Hint) (told bool, err error)
 		agents = agents[:min(len(agents), keepers)]
 	}
 	if len(agents) == 0 {
-		return false, fmt.Errorf("no agents found in %s: start stepahead-agent with the store that holds the checkpoints, or name one in agents", s.finder.Dir())
+		return false, fmt.Errorf("no agents found in %s: start stepahead-agent with the store that holds the checkpoints, or name one in agents", s.finder.Address())
 	}
 	answers := make([]error, len(agents))
 	var group errgroup.Group

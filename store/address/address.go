@@ -53,8 +53,6 @@ type Place struct {
 type kind interface {
 	// resolve returns the name that a URL means, without asking the store.
 	resolve(url string) (name string, err error)
-	// url is the opposite of resolve.
-	url(name string) string
 	Close() error
 }
 
@@ -101,9 +99,6 @@ func schemeOf(url string) (string, error) {
 // must be absolute, and in this store.
 func (p *Place) Resolve(url string) (string, error) { return p.kind.resolve(url) }
 
-// URL returns what to give to Open for a name in the store.
-func (p *Place) URL(name string) string { return p.kind.url(name) }
-
 // Close frees what the store holds. Files that are open must be closed before.
 func (p *Place) Close() error { return p.kind.Close() }
 
@@ -138,8 +133,6 @@ func dirURL(text string) (string, error) {
 
 // folder is a folder store's kind.
 type folder struct{ *dir.Store }
-
-func (f folder) url(name string) string { return filepath.Join(f.Root(), filepath.FromSlash(name)) }
 
 func (f folder) resolve(url string) (string, error) {
 	local, err := dirURL(url)

@@ -38,7 +38,7 @@ func TestFolders(t *testing.T) {
 		if got := storetest.Get(t, p.Store, p.Name); string(got) != "found" {
 			t.Errorf("%s: %q", url, got)
 		}
-		if back := p.URL(p.Name); back != root+"/"+odd {
+		if back := p.Store.Address(p.Name); back != root+"/"+odd {
 			t.Errorf("%s is %s again", url, back)
 		}
 		if p.Simulated {

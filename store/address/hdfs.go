@@ -116,12 +116,10 @@ type lake struct {
 	cfg *conf.Config
 }
 
-func (l lake) url(name string) string { return "hdfs://" + l.Cluster().Name + name }
-
 // resolve takes an address of the same cluster, whatever it calls the cluster.
 func (l lake) resolve(url string) (string, error) {
 	if !strings.HasPrefix(url, "hdfs://") {
-		return "", fmt.Errorf("%q: not an hdfs:// address: this store is %s", url, l.url("/"))
+		return "", fmt.Errorf("%q: not an hdfs:// address: this store is %s", url, l.Address("/"))
 	}
 	authority, name, err := hdfs.ParseURL(url)
 	if err != nil {
@@ -132,7 +130,7 @@ func (l lake) resolve(url string) (string, error) {
 		return "", err
 	}
 	if !sameCluster(cluster, l.Cluster()) {
-		return "", fmt.Errorf("%q is in another cluster than this store, %s", url, l.url("/"))
+		return "", fmt.Errorf("%q is in another cluster than this store, %s", url, l.Address("/"))
 	}
 	return name, nil
 }

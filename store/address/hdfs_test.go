@@ -49,7 +49,7 @@ func TestHDFSAddresses(t *testing.T) {
 		"hdfs://nn2.test:9000/x": "hdfs://nn2.test:9000/x", "hdfs://known.test/x": "hdfs://known.test:8020/x",
 	} {
 		p := open(t, url, o)
-		if got := p.URL(p.Name); got != back || !p.Remote || p.Simulated {
+		if got := p.Store.Address(p.Name); got != back || !p.Remote || p.Simulated {
 			t.Errorf("%s is %s again, %+v", url, got, p)
 		}
 	}

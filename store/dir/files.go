@@ -99,31 +99,31 @@ func (s *Store) entry(folder *os.Root, name string) (store.Info, bool) {
 
 // Rename implements store.Store.
 func (s *Store) Rename(ctx context.Context, from, to string) error {
-	what := from + " to " + to
+	what := s.Address(from) + " to " + s.Address(to)
 	if err := begin(ctx, from, to); err != nil {
-		return failed(s.root, "Rename", what, err)
+		return failedAt("Rename", what, err)
 	}
 	if from == "/" || to == "/" {
-		return failed(s.root, "Rename", what, fmt.Errorf("%w: the root stays", fs.ErrInvalid))
+		return failedAt("Rename", what, fmt.Errorf("%w: the root stays", fs.ErrInvalid))
 	}
 	if _, err := s.root.Lstat(rel(from)); err != nil {
-		return failed(s.root, "Rename", what, err)
+		return failedAt("Rename", what, err)
 	}
 	if from == to {
 		return nil
 	}
 	if info, err := s.root.Lstat(rel(to)); err == nil && info.IsDir() {
-		return failed(s.root, "Rename", what, fmt.Errorf("%w: the new name is a folder", fs.ErrExist))
+		return failedAt("Rename", what, fmt.Errorf("%w: the new name is a folder", fs.ErrExist))
 	}
 	if err := s.root.Rename(rel(from), rel(to)); err != nil {
-		return failed(s.root, "Rename", what, err)
+		return failedAt("Rename", what, err)
 	}
 	if err := s.moveFactor(from, to); err != nil {
-		return failed(s.root, "Rename", what, err)
+		return failedAt("Rename", what, err)
 	}
 	for _, parent := range slices.Compact([]string{path.Dir(from), path.Dir(to)}) {
 		if err := syncFolder(s.root, rel(parent)); err != nil {
-			return failed(s.root, "Rename", what, err)
+			return failedAt("Rename", what, err)
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func (s *Store) Locate(ctx context.Context, name string, off, n int64) ([]store.
 	if info.Dir {
 		return nil, failed(s.root, "Locate", name, syscall.EISDIR)
 	}
-	if err := store.CheckRange(name, off, n, info.Size); err != nil {
+	if err := store.CheckRange(off, n, info.Size); err != nil {
 		return nil, failed(s.root, "Locate", name, err)
 	}
 	factor, err := s.factor(name)

@@ -178,7 +178,7 @@ func TestErrorsNameTheFileOnce(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root, dir.Options{})
 	_, err := s.Open(context.Background(), "/a/missing")
-	if got, want := err.Error(), "dir.Open /a/missing in "+root+": no such file or directory"; got != want {
+	if got, want := err.Error(), "dir.Open "+root+"/a/missing: no such file or directory"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {

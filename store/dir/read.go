@@ -110,7 +110,7 @@ func (f *file) read(ctx context.Context, op string, r []store.Range, from func(c
 	if f.closed.Load() {
 		return failed(f.s.root, op, f.name, fs.ErrClosed)
 	}
-	if err := store.CheckRanges(f.name, r, f.size); err != nil {
+	if err := store.CheckRanges(r, f.size); err != nil {
 		return failed(f.s.root, op, f.name, err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -262,7 +262,7 @@ func (f *file) sameVersion() error {
 		return err
 	}
 	if now := identity(info); now != f.id {
-		return &store.IdentityError{Name: f.name, Pinned: f.id, Now: now}
+		return &store.IdentityError{Name: f.s.Address(f.name), Pinned: f.id, Now: now}
 	}
 	return nil
 }

@@ -224,9 +224,20 @@ func rel(name string) string {
 	return name[1:]
 }
 
-// failed names the operation, the file and the folder that the name is inside of, each once, and gives links
-// that leave the root their class.
+// Address implements store.Store.
+func (s *Store) Address(name string) string { return address(s.root, name) }
+
+func address(root *os.Root, name string) string {
+	return filepath.Join(root.Name(), filepath.FromSlash(name))
+}
+
+// failed is failedAt a name in a root.
 func failed(root *os.Root, op, name string, err error) error {
+	return failedAt(op, address(root, name), err)
+}
+
+// failedAt names the operation and the path, each once, and gives links that leave the root their class.
+func failedAt(op, path string, err error) error {
 	var atPath *fs.PathError
 	var atLink *os.LinkError
 	switch {
@@ -238,7 +249,7 @@ func failed(root *os.Root, op, name string, err error) error {
 	if err.Error() == "path escapes from parent" { // package os does not export this error
 		err = fmt.Errorf("%w: a symbolic link leaves the store's root", store.ErrName)
 	}
-	return fmt.Errorf("dir.%s %s in %s: %w", op, name, root.Name(), err)
+	return fmt.Errorf("dir.%s %s: %w", op, path, err)
 }
 
 // identity is that of a regular file. The device is left out: hosts that share a folder number it

@@ -93,7 +93,7 @@ func (f *file) check(ctx context.Context, r []store.Range) error {
 	if f.closed.Load() {
 		return fs.ErrClosed
 	}
-	if err := store.CheckRanges(f.name, r, f.l.size); err != nil {
+	if err := store.CheckRanges(r, f.l.size); err != nil {
 		return err
 	}
 	return ctx.Err()

@@ -207,7 +207,7 @@ func (s *Store) fetch(ctx context.Context, l *layout, off, n int64) error {
 // takeIn puts what the NameNode says into the layout, if it is about the version that was opened.
 func (s *Store) takeIn(l *layout, located *hproto.LocatedBlocks) error {
 	if !l.open && (int64(located.GetFileLength()) != l.version.length || located.GetUnderConstruction()) {
-		return l.changed(fmt.Sprintf("it had %d bytes and has %d, being written: %v", l.version.length, located.GetFileLength(), located.GetUnderConstruction()))
+		return s.changed(l, fmt.Sprintf("it had %d bytes and has %d, being written: %v", l.version.length, located.GetFileLength(), located.GetUnderConstruction()))
 	}
 	blocks := make([]*block, 0, len(located.GetBlocks()))
 	for _, lb := range located.GetBlocks() {
@@ -224,7 +224,7 @@ func (s *Store) takeIn(l *layout, located *hproto.LocatedBlocks) error {
 		}
 	}
 	if changed := l.put(blocks); changed != "" {
-		return l.changed(changed)
+		return s.changed(l, changed)
 	}
 	return nil
 }
@@ -255,9 +255,9 @@ func (s *Store) takeOpen(ctx context.Context, l *layout, located *hproto.Located
 }
 
 // changed is the error of a file whose inode is the same, and its content is not.
-func (l *layout) changed(how string) error {
+func (s *Store) changed(l *layout, how string) error {
 	id := l.version.identity()
-	return &store.IdentityError{Name: l.path, Pinned: id, Now: id + store.Identity(" ("+how+")")}
+	return &store.IdentityError{Name: s.url(l.path), Pinned: id, Now: id + store.Identity(" ("+how+")")}
 }
 
 // inode is the path that leads to the version that was opened and to no other file, whatever its name is now.
@@ -308,7 +308,7 @@ func (s *Store) compare(l *layout, status *hproto.FileStatus) error {
 	now := versionOf(status)
 	if now != l.version && !(l.open && now.inode == l.version.inode) {
 		s.layouts.forget(l.path)
-		return &store.IdentityError{Name: l.path, Pinned: l.version.identity(), Now: now.identity()}
+		return &store.IdentityError{Name: s.url(l.path), Pinned: l.version.identity(), Now: now.identity()}
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (s *Store) locate(ctx context.Context, name string, off, n int64) ([]*block
 	if err != nil {
 		return nil, err
 	}
-	if err := store.CheckRange(name, off, n, l.size); err != nil {
+	if err := store.CheckRange(off, n, l.size); err != nil {
 		return nil, err
 	}
 	if n == 0 {

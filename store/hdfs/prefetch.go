@@ -17,7 +17,7 @@ const listFrom = 3
 // follow ask nothing.
 func (s *Store) Prefetch(ctx context.Context, names []string) error {
 	if err := s.begin(ctx, names...); err != nil {
-		return s.failed("Prefetch", "", err)
+		return s.failed("Prefetch", "/", err)
 	}
 	folders := map[string][]string{}
 	for _, name := range names {
@@ -32,7 +32,7 @@ func (s *Store) Prefetch(ctx context.Context, names []string) error {
 		wanted = slices.Compact(wanted)
 		if len(wanted) >= listFrom && !s.tokens.Load() {
 			if err := s.learnFolder(ctx, dir, wanted); err != nil {
-				return s.failed("Prefetch", dir, err)
+				return failedAt("Prefetch", s.url(dir), err)
 			}
 			continue
 		}
@@ -46,7 +46,7 @@ func (s *Store) Prefetch(ctx context.Context, names []string) error {
 		}
 	})
 	if err := ctx.Err(); err != nil {
-		return s.failed("Prefetch", "", err)
+		return s.failed("Prefetch", "/", err)
 	}
 	return nil
 }

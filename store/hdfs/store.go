@@ -227,9 +227,19 @@ func (s *Store) begin(ctx context.Context, names ...string) error {
 // path is a checked name as HDFS calls it.
 func (s *Store) path(name string) string { return path.Join(s.o.Root, name) }
 
-// failed names the operation, the file and the cluster.
+// Address implements store.Store.
+func (s *Store) Address(name string) string { return s.url(s.path(name)) }
+
+// url is a path of HDFS with the cluster that it is in.
+func (s *Store) url(path string) string { return "hdfs://" + s.cluster.Name + path }
+
+// failed names the operation and the file.
 func (s *Store) failed(op, name string, err error) error {
-	return fmt.Errorf("hdfs.%s %s in hdfs://%s: %w", op, name, path.Join(s.cluster.Name, s.o.Root), err)
+	return failedAt(op, s.Address(name), err)
+}
+
+func failedAt(op, url string, err error) error {
+	return fmt.Errorf("hdfs.%s %s: %w", op, url, err)
 }
 
 // status asks for a file or folder. Links are refused.

@@ -136,7 +136,7 @@ func (w *writing) replace(ctx context.Context, path string, data []byte) error {
 
 // Rename implements store.Store.
 func (s *Store) Rename(ctx context.Context, from, to string) error {
-	what := from + " to " + to
+	what := s.Address(from) + " to " + s.Address(to)
 	err := s.change(ctx, from, to)
 	if err == nil && (from == "/" || to == "/") {
 		err = fmt.Errorf("%w: the root stays", fs.ErrInvalid)
@@ -146,7 +146,7 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 		s.layouts.forget(s.path(from), s.path(to))
 	}
 	if err != nil {
-		return s.failed("Rename", what, err)
+		return failedAt("Rename", what, err)
 	}
 	return nil
 }

@@ -59,6 +59,9 @@ func testNotFound(t *testing.T, s store.Store) {
 			t.Helper()
 			wantError(t, op+" "+name, err, fs.ErrNotExist)
 			wantClass(t, op+" "+name, err, store.NotFound)
+			if !strings.Contains(err.Error(), s.Address(name)) {
+				t.Fatalf("%s: %v, want %s in it", op, err, s.Address(name))
+			}
 		})
 	}
 	wantClass(t, "Rename to a missing folder", s.Rename(t.Context(), "/there", "/missing/there"), store.NotFound)

@@ -89,7 +89,7 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 		}
 		some, err := c.shardsOf(ctx, src.Store, dir)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path.Join(dir, metaDir), err)
+			return nil, fmt.Errorf("%s: %w", src.Store.Address(path.Join(dir, metaDir)), err)
 		}
 		shards = append(shards, some...)
 	}

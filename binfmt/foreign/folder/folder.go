@@ -71,11 +71,11 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 		}
 		l, err := c.list(ctx, src.Store, name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", src.Store.Address(name), err)
 		}
 		if len(shards) > 0 && !slices.Equal(l.classes, c.Classes(shards)) {
 			return nil, fmt.Errorf("%s: the class folders are %.500q, those of %s are %.500q: all folders of a dataset have the same: %w",
-				name, l.classes, shards[0].Name, c.Classes(shards), foreign.ErrContainer)
+				src.Store.Address(name), l.classes, src.Store.Address(shards[0].Name), c.Classes(shards), foreign.ErrContainer)
 		}
 		shards = append(shards, foreign.Shard{Name: name, Known: l})
 	}

@@ -66,7 +66,7 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 			shards = append(shards, some...)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", file, err, foreign.ErrContainer)
+			return nil, fmt.Errorf("%s: %w: %w", src.Store.Address(file), err, foreign.ErrContainer)
 		}
 	}
 	return shards, nil

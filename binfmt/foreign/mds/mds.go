@@ -39,7 +39,7 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 		}
 		x, ours, err := readIndex(ctx, src.Store, file)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, fmt.Errorf("%s: %w", src.Store.Address(file), err)
 		}
 		if !ours {
 			continue
@@ -49,7 +49,7 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 		for i, e := range x.Shards {
 			full, how, err := look.find(ctx, path.Dir(file), e, src.Unpack)
 			if err != nil {
-				return nil, fmt.Errorf("%s: shards[%d]: %w", file, i, err)
+				return nil, fmt.Errorf("%s: shards[%d]: %w", src.Store.Address(file), i, err)
 			}
 			if e.Samples > 0 {
 				shards = append(shards, foreign.Shard{Name: full, Known: e, Compression: how, Depends: fmt.Sprintf("%d %s", e.Samples, e.columns())})
@@ -57,7 +57,7 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 			samples += e.Samples
 		}
 		if samples == 0 {
-			return nil, fmt.Errorf("%s: the dataset has no samples: %w", file, foreign.ErrContainer)
+			return nil, fmt.Errorf("%s: the dataset has no samples: %w", src.Store.Address(file), foreign.ErrContainer)
 		}
 	}
 	return shards, nil
@@ -74,7 +74,7 @@ func indexFile(ctx context.Context, st store.Store, name string) (string, error)
 		case path.Base(name) == indexName:
 			return name, nil
 		case path.Ext(name) == ".mds":
-			return "", fmt.Errorf("%s: a shard of a Mosaic dataset says nothing of its columns' sizes: give the folder with its %s: %w", name, indexName, foreign.ErrContainer)
+			return "", fmt.Errorf("%s: a shard of a Mosaic dataset says nothing of its columns' sizes: give the folder with its %s: %w", st.Address(name), indexName, foreign.ErrContainer)
 		}
 		return "", nil
 	}
@@ -89,7 +89,7 @@ func indexFile(ctx context.Context, st store.Store, name string) (string, error)
 	for _, i := range infos {
 		if path.Ext(i.Name) == ".mds" {
 			return "", fmt.Errorf("%s: there are shards of a Mosaic dataset (%s), but no %s, which has the sizes of the columns: merge it from the parts with Mosaic's merge_index: %w",
-				name, path.Base(i.Name), indexName, foreign.ErrContainer)
+				st.Address(name), path.Base(i.Name), indexName, foreign.ErrContainer)
 		}
 	}
 	return "", nil
@@ -118,7 +118,7 @@ func (f *files) find(ctx context.Context, dir string, e entry, unpack bool) (ful
 		return full, "", err
 	}
 	if e.Zip == nil {
-		return "", "", fmt.Errorf("%s is missing: put it back, or write the index again without it: %w", full, foreign.ErrContainer)
+		return "", "", fmt.Errorf("%s is missing: put it back, or write the index again without it: %w", f.st.Address(full), foreign.ErrContainer)
 	}
 	zipped := path.Join(dir, e.Zip.Name)
 	found, err = f.whole(ctx, zipped, e.Zip.Bytes)
@@ -126,19 +126,19 @@ func (f *files) find(ctx context.Context, dir string, e entry, unpack bool) (ful
 	case err != nil:
 		return "", "", err
 	case !found:
-		return "", "", fmt.Errorf("%s is missing, and %s too: put one back, or write the index again without it: %w", zipped, path.Base(full), foreign.ErrContainer)
+		return "", "", fmt.Errorf("%s is missing, and %s too: put one back, or write the index again without it: %w", f.st.Address(zipped), path.Base(full), foreign.ErrContainer)
 	case unpack && how != "":
 		return zipped, how, nil
 	}
 	return "", "", fmt.Errorf("%s is compressed (%s): a byte in it has no place of its own that could be read: pack the dataset with `stepahead pack`, decompress the shards beside them (each as %s), or write the dataset again with compression=None: %w",
-		zipped, orNone(e.Compression), e.Raw.Name, foreign.ErrContainer)
+		f.st.Address(zipped), orNone(e.Compression), e.Raw.Name, foreign.ErrContainer)
 }
 
 // whole says whether a file of that size is there.
 func (f *files) whole(ctx context.Context, name string, size int64) (bool, error) {
 	info, ok, err := f.stat(ctx, name)
 	if ok && info.Size != size {
-		err = fmt.Errorf("%s has %d bytes, want %d: it was cut, is still being written, or is another shard: %w", name, info.Size, size, foreign.ErrContainer)
+		err = fmt.Errorf("%s has %d bytes, want %d: it was cut, is still being written, or is another shard: %w", f.st.Address(name), info.Size, size, foreign.ErrContainer)
 	}
 	return ok, err
 }

@@ -101,7 +101,7 @@ func pair(ctx context.Context, st store.Store, prefix string) (*foreign.Shard, e
 		return nil, err
 	}
 	return nil, fmt.Errorf("%s: the %s that belongs to it does not lie beside it: an index whose tokens are in another folder or store (as Megatron keeps it with path_to_idx_cache, for tokens in an object store) cannot be used: copy the .idx beside the .bin and give that place: %w",
-		index.Name, path.Base(prefix)+dataEnd, foreign.ErrContainer)
+		st.Address(index.Name), path.Base(prefix)+dataEnd, foreign.ErrContainer)
 }
 
 // Rows implements foreign.Container; it is not called, because the container is foreign.Indexed.
@@ -113,10 +113,10 @@ func (*Container) Rows(context.Context, foreign.Source, foreign.Shard, foreign.F
 func (*Container) Describe(ctx context.Context, s foreign.Shard, data, index foreign.File) ([]binfmt.Field, int64, error) {
 	fields, samples, err := binfmt.CheckTokens(ctx, index, index.Size(), data.Size())
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w: %w", s.Index, err, foreign.ErrContainer)
+		return nil, 0, fmt.Errorf("%s: %w: %w", path.Base(s.Index), err, foreign.ErrContainer)
 	}
 	if data.Size() == 0 {
-		return nil, 0, fmt.Errorf("%s: there is no token in it: leave the pair out: %w", s.Name, foreign.ErrContainer)
+		return nil, 0, fmt.Errorf("%s: there is no token in it: leave the pair out: %w", path.Base(s.Name), foreign.ErrContainer)
 	}
 	return fields, samples, nil
 }

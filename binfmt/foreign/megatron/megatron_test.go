@@ -103,7 +103,7 @@ func TestDescribe(t *testing.T) {
 		"another .bin":     {append(bin, 0, 0, 0, 0), idx, "end at byte 100 of the .bin, which has 104"},
 		"no tokens at all": {foreigntest.Reader{}, read(t, "none.idx"), "no token"},
 	} {
-		if _, _, err := New().Describe(t.Context(), s, c.bin, c.idx); !errors.Is(err, foreign.ErrContainer) || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), "/modes.") {
+		if _, _, err := New().Describe(t.Context(), s, c.bin, c.idx); !errors.Is(err, foreign.ErrContainer) || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), "modes.") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

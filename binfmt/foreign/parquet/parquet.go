@@ -64,7 +64,7 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 	}
 	k, err := c.first(ctx, src.Store, files[0].Name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", files[0].Name, err)
+		return nil, fmt.Errorf("%s: %w", src.Store.Address(files[0].Name), err)
 	}
 	var shards []foreign.Shard
 	for _, f := range files {

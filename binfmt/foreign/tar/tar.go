@@ -48,8 +48,8 @@ func (*Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.Sha
 				shards = append(shards, foreign.Shard{Name: n, Compression: foreign.ByContent})
 				continue
 			}
-			if err := compressed(n); err != nil {
-				return nil, err
+			if end := compressed(n); end != "" {
+				return nil, fmt.Errorf("%s: a compressed archive (%s): %s: %w", src.Store.Address(n), end, advice, foreign.ErrContainer)
 			}
 			shards = append(shards, foreign.Shard{Name: n})
 		}
@@ -76,7 +76,7 @@ func shardsAt(ctx context.Context, src foreign.Source, name string) ([]string, e
 }
 
 func isShard(name string) bool {
-	return strings.EqualFold(path.Ext(name), ".tar") || compressed(name) != nil
+	return strings.EqualFold(path.Ext(name), ".tar") || compressed(name) != ""
 }
 
 // shardsIn lists the shards of a folder, in the order of their names.
@@ -96,15 +96,15 @@ func shardsIn(ctx context.Context, src foreign.Source, dir string) ([]string, er
 
 const advice = "a byte in it has no place of its own that could be read: uncompress the shards (gunzip, zstd -d), or pack them with `stepahead pack`"
 
-// compressed refuses names of compressed archives.
-func compressed(name string) error {
+// compressed is the end of a compressed archive's name; "" of other names.
+func compressed(name string) string {
 	lower := strings.ToLower(path.Base(name))
 	for _, end := range []string{".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".tar.z"} {
 		if strings.HasSuffix(lower, end) {
-			return fmt.Errorf("%s: a compressed archive (%s): %s: %w", name, end, advice, foreign.ErrContainer)
+			return end
 		}
 	}
-	return nil
+	return ""
 }
 
 // Rows implements foreign.Container.

@@ -72,7 +72,7 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 	case err == nil:
 		return shards, nil
 	case (named(first) || src.Chosen) && foreign.Compression(head) == "":
-		return nil, fmt.Errorf("%s: offset 0: %w", first, err)
+		return nil, fmt.Errorf("%s: offset 0: %w", src.Store.Address(first), err)
 	}
 	return nil, nil // not a TFRecord file, or a compressed one, which is refused as all compressed files are
 }

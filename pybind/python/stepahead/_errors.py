@@ -53,7 +53,7 @@ class BadSampleError(StepaheadError):
     field: str | None
     """The media field, or "tokens"."""
     bin: str | None
-    """The path in the store of the file that holds it."""
+    """The file that holds it: its path, or its URL."""
     offset: int | None
     """Where it begins in `bin`."""
     kind: str | None
