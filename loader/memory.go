@@ -12,6 +12,9 @@ import (
 // the frameworks that read it ask for.
 const fieldAlign = 64
 
+// keptBytes bounds the free slabs kept for reuse where fewer bytes are in use: enough for the batches of small pictures.
+const keptBytes = 64 << 20
+
 // slabUnit rounds the size of slabs, so that batches of nearly equal size share them.
 const slabUnit = 64 << 10
 
@@ -58,14 +61,24 @@ func (p *slabs) put(s *slab) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.live--
-	if !p.closed {
-		p.free = append(p.free, s)
-		if len(p.free) <= p.keep {
-			return
-		}
-		s, p.free = p.free[0], p.free[1:] // the oldest: sizes in use now are at the end
+	if p.closed {
+		p.unmap(s)
+		return
 	}
-	p.unmap(s)
+	p.free = append(p.free, s)
+	for p.tooMany() {
+		s, p.free = p.free[0], p.free[1:] // the oldest: sizes in use now are at the end
+		p.unmap(s)
+	}
+}
+
+// tooMany tells whether more slabs are free than are kept: more of them, or more bytes than are in use.
+func (p *slabs) tooMany() bool {
+	var free int64
+	for _, s := range p.free {
+		free += int64(len(s.mem))
+	}
+	return len(p.free) > p.keep || free > max(p.bytes-free, keptBytes)
 }
 
 // close unmaps what is free; slabs still in use are unmapped as they come back.

@@ -109,6 +109,24 @@ func TestSlabsAreReusedByOneUserAtATime(t *testing.T) {
 	}
 }
 
+// Free slabs are kept for as long as they are few beside those in use.
+func TestFreeSlabsAreBoundedInBytes(t *testing.T) {
+	p := &slabs{keep: 9}
+	var used []*slab
+	for range 3 {
+		s, err := p.get(keptBytes)
+		must(t, err)
+		used = append(used, s)
+	}
+	for i, want := range []int64{3, 2, 1} { // in all: one free beside two in use, one beside one, and the one that is kept anyway
+		p.put(used[i])
+		if live, bytes := p.usage(); live != 2-i || bytes != want*keptBytes {
+			t.Fatalf("%d in use, %d bytes", live, bytes)
+		}
+	}
+	p.close()
+}
+
 func TestBuffers(t *testing.T) {
 	var b buffers
 	for _, n := range []int{0, 1, 2, 3, 4, 5, 1023, 1024, 1025} {
