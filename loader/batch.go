@@ -25,6 +25,9 @@ type Batch struct {
 	origins []origin // of the parts that an agent owns, for the ledger
 	release func()
 	done    atomic.Bool
+
+	releaseStored func() // of what fields of bytes hold; nil without such fields
+	doneStored    atomic.Bool
 }
 
 // origin is how a part that agents might have prepared was obtained.
@@ -41,13 +44,22 @@ func (b *Batch) Release() {
 	if !b.done.Swap(true) && b.release != nil {
 		b.release()
 	}
+	b.ReleaseStored()
+}
+
+// ReleaseStored gives back the memory of fields of bytes alone, which may be large, for callers that copied them; the other
+// fields stay. Like Release it may be called from any goroutine, and a second call does nothing.
+func (b *Batch) ReleaseStored() {
+	if !b.doneStored.Swap(true) && b.releaseStored != nil {
+		b.releaseStored()
+	}
 }
 
 // FieldData is one field of all samples of a Batch.
 type FieldData struct {
 	Name string
 	// Dtype is a NumPy name: "uint8", "float32", "float16", "bfloat16", "int32", "int64", "float64", "bool",
-	// or "str" for text, which lies in Strings.
+	// "str" for text, which lies in Strings, or "bytes" for parts as they are stored, between Offsets.
 	Dtype string
 	// Shape is the logical shape, the batch first: [N, C, H, W] for images, [N] for scalars.
 	Shape []int
@@ -57,13 +69,23 @@ type FieldData struct {
 	Bytes []byte
 	// Strings are the values of a text field; Bytes is nil then.
 	Strings []string
+	// Offsets are where the parts of a field of bytes lie in Bytes, one behind the other: that of sample i is
+	// Bytes[Offsets[i]:Offsets[i+1]]. nil for other fields.
+	Offsets []int64
 }
 
 // Addr is the address of Bytes; it stays valid until the batch is released. 0 for text.
 func (f *FieldData) Addr() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(f.Bytes))) }
 
-// The dtypes of scalar fields; those of media are transform's.
+// Stored returns the part of sample i of a field of bytes, in the batch's memory.
+func (f *FieldData) Stored(i int) []byte {
+	from, to := f.Offsets[i], f.Offsets[i+1]
+	return f.Bytes[from:to:to]
+}
+
+// The dtypes of scalar fields, and of parts that are delivered as they are stored; those of media are transform's.
 const (
+	dtypeStored  = "bytes"
 	dtypeInt64   = "int64"
 	dtypeFloat64 = "float64"
 	dtypeBool    = "bool"

@@ -26,11 +26,13 @@ const (
 // goroutine at a time.
 type entry struct {
 	slot  int
-	field int // in build.media
+	field int // in Loader.media
 	ref   sampler.SampleRef
 	part  binfmt.Part
-	half  []byte // where the agent's half of the plan writes
-	dst   []byte // the sample's place in the batch; half itself when there is nothing to finish
+	// stored: it is delivered as it is stored: read into dst, no plan, no agent, no worker.
+	stored bool
+	half   []byte // where the agent's half of the plan writes
+	dst    []byte // the sample's place in the batch; half itself when there is nothing to finish
 
 	source source
 	reason fetch.Reason // why it was not prepared
@@ -65,6 +67,7 @@ type build struct {
 	specs    []transform.TensorSpec
 	out      *slab
 	scratch  *slab // the agents' halves that are not delivered as they are
+	stored   *slab // the parts that are delivered as they are stored; nil if there are none
 	fields   []FieldData
 }
 
@@ -80,7 +83,7 @@ func (l *Loader) buildStep(ctx context.Context, step int64, clock *phaseClock) (
 	b.refs = append(b.refs, b.planned...)
 	b.attempts = make([]int, len(b.refs))
 	b.anchors = make([]binfmt.Part, len(b.refs))
-	b.share = shareOf(len(b.refs)*len(l.media), l.o.Workers)
+	b.share = shareOf(b.transforms(), l.o.Workers)
 	batch, err := b.make(ctx)
 	b.unreserve(b.reserved.Load()) // of parts that were given up
 	if err != nil {
@@ -90,6 +93,9 @@ func (l *Loader) buildStep(ctx context.Context, step int64, clock *phaseClock) (
 	batch.Stats.Build = (l.now() - start).Seconds()
 	return batch, nil
 }
+
+// transforms is how many of the step's parts go through a plan.
+func (b *build) transforms() int { return len(b.refs) * b.l.plans }
 
 // deal asks for this rank's part of the step.
 func (b *build) deal(ctx context.Context) (_ []sampler.SampleRef, err error) {
@@ -126,8 +132,8 @@ func (b *build) make(ctx context.Context) (*Batch, error) {
 func (b *build) lookUp(ctx context.Context) error {
 	defer b.clock.enter(waitNetwork)() // the first look into an index may fetch it
 	for slot := range b.refs {
-		for f := range b.l.media {
-			b.entries = append(b.entries, &entry{slot: slot, field: f})
+		for f, field := range b.l.media {
+			b.entries = append(b.entries, &entry{slot: slot, field: f, stored: field.stored})
 		}
 		if err := b.lookUpSlot(ctx, slot); err != nil {
 			return err
@@ -159,7 +165,7 @@ func (b *build) lookUpSlot(ctx context.Context, slot int) error {
 		if err != nil {
 			return fmt.Errorf("look up %s: %w", b.l.nameOf(ref), err)
 		}
-		if part.Len < 0 || part.Len > b.l.maxPart {
+		if part.Len < 0 || part.Len > b.l.maxPart && !e.stored {
 			return fmt.Errorf("%s, field %q: %d bytes in %s at offset %d: at most %d are read",
 				b.l.nameOf(ref), b.l.media[e.field].name, part.Len, b.l.data.address(part.Extent), part.Off, b.l.maxPart)
 		}
@@ -198,7 +204,7 @@ func (b *build) allocate() error {
 		size += alignUp(n*b.sampleBytes(f), fieldAlign)
 	}
 	for f, field := range b.l.media {
-		if !field.inPlace() {
+		if !field.stored && !field.inPlace() {
 			scratch += alignUp(n*b.specs[f].Bytes(), fieldAlign)
 		}
 	}
@@ -212,12 +218,15 @@ func (b *build) allocate() error {
 		}
 	}
 	b.layOut(offsets)
-	return nil
+	return b.placeStored()
 }
 
 func (b *build) sampleBytes(f field) int64 {
-	if f.media < 0 {
+	switch {
+	case f.media < 0:
 		return scalarBytes(f.kind)
+	case b.l.media[f.media].stored:
+		return 0 // its parts have memory of their own
 	}
 	return b.delivered(f.media).Bytes()
 }
@@ -241,9 +250,12 @@ func (b *build) layOut(offsets []int64) {
 		size := b.sampleBytes(f)
 		end := offsets[i] + int64(n)*size
 		data := FieldData{Name: f.name, Bytes: b.out.mem[offsets[i]:end:end]}
-		if f.media < 0 {
+		switch {
+		case f.media < 0:
 			data.Dtype, data.Shape, data.Strides = scalarDtype(f.kind), []int{n}, []int{1}
-		} else {
+		case b.l.media[f.media].stored:
+			data.Dtype, data.Shape, data.Strides = dtypeStored, []int{n}, []int{1}
+		default:
 			spec := b.delivered(f.media)
 			data.Dtype = string(spec.Dtype)
 			data.Shape, data.Strides = logical(n, spec.Shape, b.l.media[f.media].contiguous)
@@ -304,12 +316,12 @@ func (b *build) distrust(ctx context.Context) error {
 
 // free gives the memory of a build back that failed or is laid out anew.
 func (b *build) free() {
-	for _, s := range []*slab{b.out, b.scratch} {
+	for _, s := range []*slab{b.out, b.scratch, b.stored} {
 		if s != nil {
 			b.l.slabs.put(s)
 		}
 	}
-	b.out, b.scratch = nil, nil
+	b.out, b.scratch, b.stored = nil, nil, nil
 }
 
 // finish hashes what is recorded and hands the batch over.
@@ -322,8 +334,11 @@ func (b *build) finish() (*Batch, error) {
 	if b.scratch != nil {
 		b.l.slabs.put(b.scratch)
 	}
-	out, slabs := b.out, b.l.slabs
+	out, stored, slabs := b.out, b.stored, b.l.slabs
 	batch.release = func() { slabs.put(out) }
+	if stored != nil {
+		batch.releaseStored = func() { slabs.put(stored) }
+	}
 	return batch, nil
 }
 
@@ -338,6 +353,9 @@ func (b *build) count(batch *Batch) {
 	}
 	var lead, cpu time.Duration
 	for _, e := range b.entries {
+		if e.stored {
+			continue // an agent could not have prepared it
+		}
 		switch e.source {
 		case fromAgent:
 			s.Prepared++

@@ -32,16 +32,15 @@ func (l *Loader) choose() error {
 		}
 	}
 	for _, f := range l.delivered() {
-		if f.Kind == binfmt.Tokens {
-			errs = append(errs, misfit("field %q holds sequences of tokens: make batches of them with tokens=, or leave it out with fields=", f.Name))
+		if err := l.planless(f); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		field := field{name: f.Name, kind: f.Kind, media: -1}
-		if f.Kind == binfmt.Media {
+		if f.Kind.InBin() {
 			plan := l.o.Plans[f.Name]
-			if plan == nil {
-				errs = append(errs, misfit("media field %q has no plan: give it one with transform=, or leave it out with fields=", f.Name))
-				continue
+			if plan != nil {
+				l.plans++
 			}
 			field.media = len(l.media)
 			l.media = append(l.media, newMediaField(f.Name, plan, l.o.Layout))
@@ -52,6 +51,18 @@ func (l *Loader) choose() error {
 		l.anchors = append(l.anchors, l.anchorOf(d.manifest))
 	}
 	return errors.Join(errs...)
+}
+
+// planless says that a field of parts has no plan. One that is named is then delivered as it is stored; bytes that nobody
+// asked for would be a surprise.
+func (l *Loader) planless(f binfmt.Field) error {
+	if !f.Kind.InBin() || l.o.Plans[f.Name] != nil || slices.Contains(l.o.Fields, f.Name) {
+		return nil
+	}
+	if f.Kind == binfmt.Tokens {
+		return misfit("field %q holds sequences of tokens: make batches of them with tokens=, or leave it out with fields=; one that fields= names comes as it is stored", f.Name)
+	}
+	return misfit("media field %q has no plan: give it one with transform=, or leave it out with fields=; one that fields= names comes as it is stored", f.Name)
 }
 
 func misfit(format string, args ...any) error {
@@ -89,7 +100,11 @@ func (l *Loader) checkMember(i int, m *binfmt.Manifest) error {
 	var errs []error
 	first := l.data.members[0].manifest
 	for _, want := range l.delivered() {
-		if has, ok := m.Field(want.Name); !ok || has != want {
+		has, ok := m.Field(want.Name)
+		if ok && has.Kind != want.Kind && (has.Kind == binfmt.Media || want.Kind == binfmt.Media) {
+			errs = append(errs, misfit("field %q is %s in the dataset%s, and %s in the dataset%s: index or pack the one in which it is no media again, with --media %s, or leave the field out with fields=",
+				want.Name, want.Kind, l.nameOfMember(0), has.Kind, l.nameOfMember(i), want.Name))
+		} else if !ok || has != want {
 			errs = append(errs, misfit("field %q is %s in the dataset%s, and the dataset%s has %v: name the fields to deliver with fields=",
 				want.Name, want.Kind, l.nameOfMember(0), l.nameOfMember(i), fieldNames(m)))
 		}
@@ -128,7 +143,7 @@ func (l *Loader) nameThePlan() error {
 		}
 	}
 	if len(media) != 1 || len(l.o.Plans) != 1 {
-		return misfit("transform: one plan for the media fields %v: give a plan for each, {field: plan}", media)
+		return misfit("transform: one plan for the media fields %v: give a plan for each, {field: plan}; one that fields= names and that has none comes as it is stored", media)
 	}
 	l.o.Plans = map[string]*transform.Plan{media[0]: plan}
 	return nil

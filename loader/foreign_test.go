@@ -17,6 +17,7 @@ import (
 	webdataset "github.com/stepahead-io/stepahead/binfmt/foreign/tar"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/transform"
 )
 
 // inTars writes the kit's parts into tar files and indexes them as the dataset "/tars".
@@ -70,28 +71,34 @@ func (k *kit) asFiles(t testing.TB) {
 	must(t, os.WriteFile(filepath.Join(k.root, "files", binfmt.ManifestName), m.Canonical(), 0o644))
 }
 
-// TestForeignSameBytes: the same pictures give the same tensors packed, in tar files and as plain files.
+// TestForeignSameBytes: the same pictures give the same tensors packed, in tar files and as plain files, and the same bytes as they
+// are stored.
 func TestForeignSameBytes(t *testing.T) {
 	k := newKit(t, 100, 30, nil)
 	k.inTars(t)
 	k.asFiles(t)
-	var want string
-	for _, folder := range []string{"/data", "/tars", "/files"} {
-		o := k.options(t)
-		o.Dir, o.Fields = folder, []string{"image"}
-		got := contents(t, mustOpen(t, o), 24)
-		if want == "" {
-			want = got
-		}
-		if got != want || len(got) < 100 {
-			t.Errorf("%s gives other bytes than /data", folder)
+	for _, plans := range []map[string]*transform.Plan{k.options(t).Plans, nil} {
+		var want string
+		for _, folder := range []string{"/data", "/tars", "/files"} {
+			o := k.options(t)
+			o.Dir, o.Fields, o.Plans = folder, []string{"image"}, plans
+			got := contents(t, mustOpen(t, o), 24)
+			if want == "" {
+				want = got
+			}
+			if got != want || len(got) < 100 {
+				t.Errorf("%s gives other bytes than /data", folder)
+			}
 		}
 	}
 }
 
 // TestForeignChanged: a tar file, or a plain file, that is another one than was indexed is refused, naming both.
 func TestForeignChanged(t *testing.T) {
-	for _, c := range []struct{ folder, file string }{{"/tars", "/shards/00000.tar"}, {"/files", "/photos/in/00003.jpg"}} {
+	for _, c := range []struct {
+		folder, file string
+		stored       bool
+	}{{"/tars", "/shards/00000.tar", false}, {"/files", "/photos/in/00003.jpg", false}, {"/tars", "/shards/00000.tar", true}, {"/files", "/photos/in/00003.jpg", true}} {
 		k := newKit(t, 16, 16, nil)
 		k.inTars(t)
 		k.asFiles(t)
@@ -106,6 +113,9 @@ func TestForeignChanged(t *testing.T) {
 		must(t, err)
 		o := k.options(t)
 		o.Dir, o.Fields, o.GlobalBatch = c.folder, []string{"image"}, 16
+		if c.stored {
+			o.Plans = nil
+		}
 		_, err = mustOpen(t, o).Next(t.Context())
 		refused := errors.Is(err, binfmt.ErrMismatch) || store.ClassOf(err) == store.IdentityChanged
 		if !refused || !strings.Contains(err.Error(), string(was.Identity)) || !strings.Contains(err.Error(), string(now.Identity)) {
@@ -138,11 +148,13 @@ func TestForeignSums(t *testing.T) {
 	}
 	must(t, d.close())
 	must(t, os.WriteFile(filepath.Join(k.root, "tars", binfmt.SumsName), file, 0o644))
-	o := k.options(t)
-	o.Dir, o.Fields, o.GlobalBatch, o.OnBad = "/tars", []string{"image"}, 20, sampler.OnBadRaise
-	_, err = mustOpen(t, o).Next(t.Context())
-	var bad *BadSampleError
-	if !errors.As(err, &bad) || bad.Sample != 13 || bad.Kind != KindChecksum {
-		t.Errorf("%v, want sample 13 to have another sum", err)
+	for _, plans := range []map[string]*transform.Plan{k.options(t).Plans, nil} {
+		o := k.options(t)
+		o.Dir, o.Fields, o.GlobalBatch, o.OnBad, o.Plans = "/tars", []string{"image"}, 20, sampler.OnBadRaise, plans
+		_, err = mustOpen(t, o).Next(t.Context())
+		var bad *BadSampleError
+		if !errors.As(err, &bad) || bad.Sample != 13 || bad.Kind != KindChecksum {
+			t.Errorf("%v, want sample 13 to have another sum", err)
+		}
 	}
 }

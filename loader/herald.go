@@ -226,7 +226,9 @@ func (h *herald) schedule(step int64) hints.Hint {
 		s.DatasetURL = h.l.data.hinted[0].DatasetURL
 	}
 	for _, f := range h.l.media {
-		s.Fields = append(s.Fields, hints.FieldPlan{Field: f.name, Plan: f.agent.Canonical(), Digest: f.digest})
+		if !f.stored {
+			s.Fields = append(s.Fields, hints.FieldPlan{Field: f.name, Plan: f.agent.Canonical(), Digest: f.digest})
+		}
 	}
 	for _, p := range r.peers {
 		s.Agents = append(s.Agents, hints.Agent{Node: p.Name, Addr: p.Addr})
@@ -238,6 +240,9 @@ func (h *herald) schedule(step int64) hints.Hint {
 func (h *herald) operators() map[string]string {
 	m := map[string]string{}
 	for _, f := range h.l.media {
+		if f.stored {
+			continue
+		}
 		for _, id := range f.agent.Identities() {
 			if digest := h.golden[id]; digest != "" {
 				m[id] = digest

@@ -46,11 +46,14 @@ type kit struct {
 	root  string
 	store *dir.Store
 	// content of the samples, by id
-	parts  [][]byte
-	bins   []binfmt.Bin
-	offs   []int64 // of each sample in its bin
-	perBin int
-	folder string
+	parts [][]byte
+	bins  []binfmt.Bin
+	offs  []int64 // of each sample in its bin
+	// notes are the parts of a second media field, "note", and where they lie; nil unless note made them.
+	notes    [][]byte
+	noteOffs []int64
+	perBin   int
+	folder   string
 	// sources are set when there are other kits beside this one, whose samples are drawn too.
 	sources []Source
 	group   *sampler.GroupByLength
@@ -103,10 +106,26 @@ func (k *kit) fill(t testing.TB, samples int, r *rand.Rand, sizes func(i int) (w
 	k.pack(t, sizes)
 }
 
+// note gives the samples a second media field, of parts that are delivered as they are stored: 0 to 299 bytes of text.
+func (k *kit) note(t testing.TB) {
+	for i := range k.parts {
+		text := fmt.Sprintf("note %d of %s ", i, k.folder)
+		k.notes = append(k.notes, []byte(strings.Repeat(text, 30))[:i*37%300])
+	}
+	k.pack(t, nil)
+}
+
+func (k *kit) fields() []binfmt.Field {
+	if k.notes == nil {
+		return kitFields
+	}
+	return slices.Insert(slices.Clone(kitFields), 1, binfmt.Field{Name: "note", Kind: binfmt.Media})
+}
+
 // pack writes the parts as they are now.
 func (k *kit) pack(t testing.TB, sizes func(i int) (w, h uint32)) {
-	m := &binfmt.Manifest{Format: binfmt.Format, Fields: kitFields}
-	k.offs = nil
+	m := &binfmt.Manifest{Format: binfmt.Format, Fields: k.fields()}
+	k.offs, k.noteOffs = nil, nil
 	for from := 0; from < len(k.parts); from += k.perBin {
 		m.Bins = append(m.Bins, k.writeBin(t, len(m.Bins), from, min(from+k.perBin, len(k.parts)), sizes))
 	}
@@ -151,7 +170,16 @@ func (k *kit) writeBin(t testing.TB, n, from, to int, sizes func(int) (uint32, u
 		if sizes != nil {
 			p.Width, p.Height = sizes(i)
 		}
-		rows = append(rows, binfmt.Row{Key: key, Parts: []binfmt.Part{p}, Scalars: []binfmt.Value{
+		parts := []binfmt.Part{p}
+		if k.notes != nil {
+			off, crc := int64(len(body)), binfmt.CRC32C(0, k.notes[i])
+			k.noteOffs = append(k.noteOffs, off)
+			body = append(body, k.notes[i]...)
+			body = append(body, make([]byte, -len(body)&63)...)
+			uuid.Add(key, "note", int64(len(k.notes[i])), crc)
+			parts = append(parts, binfmt.Part{Extent: binfmt.Extent{Off: off, Len: int64(len(k.notes[i])), CRC: crc, HasCRC: true}, Type: "text/plain"})
+		}
+		rows = append(rows, binfmt.Row{Key: key, Parts: parts, Scalars: []binfmt.Value{
 			{Kind: binfmt.Int64, Int: int64(i) * 10}, {Kind: binfmt.Float64, Float: float64(i) / 2},
 			{Kind: binfmt.Bool, Bool: i%2 == 1}, {Kind: binfmt.UTF8, Str: fmt.Sprintf("photograph %d", i)},
 		}})
@@ -160,7 +188,7 @@ func (k *kit) writeBin(t testing.TB, n, from, to int, sizes func(int) (uint32, u
 	head := binfmt.Header(id)
 	copy(body, head[:])
 	var index bytes.Buffer
-	w, err := binfmt.NewIndexWriter(&index, kitFields, id)
+	w, err := binfmt.NewIndexWriter(&index, k.fields(), id)
 	must(t, err)
 	for _, row := range rows {
 		must(t, w.Append(row))
@@ -174,11 +202,13 @@ func (k *kit) writeBin(t testing.TB, n, from, to int, sizes func(int) (uint32, u
 }
 
 // damage flips a byte of a sample in its bin, that is on every replica.
-func (k *kit) damage(t testing.TB, sample int) {
+func (k *kit) damage(t testing.TB, sample int) { k.flip(t, sample, k.offs[sample]+20) }
+
+func (k *kit) flip(t testing.TB, sample int, at int64) {
 	name := filepath.Join(k.root, k.folder, k.bins[sample/k.perBin].DataName())
 	data, err := os.ReadFile(name)
 	must(t, err)
-	data[k.offs[sample]+20] ^= 0xff
+	data[at] ^= 0xff
 	must(t, os.WriteFile(name, data, 0o644))
 }
 
@@ -187,6 +217,11 @@ func (k *kit) options(t testing.TB) Options {
 	o := Options{
 		Store: k.store, Dir: "/data", CacheDir: filepath.Join(k.root, "cache"), GlobalBatch: 8, Seed: 7, GroupByLength: k.group,
 		Plans: map[string]*transform.Plan{"image": cropPlan(t)}, Workers: 2, Runner: &fakePool{},
+	}
+	if k.notes != nil {
+		for _, f := range k.fields() {
+			o.Fields = append(o.Fields, f.Name)
+		}
 	}
 	if k.sources != nil {
 		o.Dir, o.Sources = "", slices.Clone(k.sources)

@@ -44,10 +44,13 @@ type Loader struct {
 	data    *union
 	tokens  *tokenMode // nil for datasets whose fields are delivered as they are
 	media   []*mediaField
+	plans   int // how many of media have one
 	fields  []field
 	anchors []anchor // by source
-	maxPart int64
+	maxPart int64    // bytes of a part that goes through a plan
 	seed    maphash.Seed
+	// maxStored bounds the bytes of a step's parts that are delivered as they are stored.
+	maxStored int64
 
 	runner Runner
 	slabs  *slabs
@@ -107,7 +110,7 @@ func open(ctx context.Context, o Options) (_ *Loader, err error) {
 	}
 	o = o.withDefaults().named()
 	l := &Loader{
-		o: o, now: o.testing.now, maxPart: defaultMaxPart, seed: maphash.MakeSeed(),
+		o: o, now: o.testing.now, maxPart: defaultMaxPart, maxStored: maxStored, seed: maphash.MakeSeed(),
 		slabs: &slabs{keep: 2*o.Prefetch + 2}, turns: newGate(int64(o.Workers)), reads: newGate(maxReads), room: newGate(roomFor(o.Workers)),
 		turn: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
@@ -168,7 +171,7 @@ func (l *Loader) order() (err error) {
 
 // attach makes what reads, transforms and records.
 func (l *Loader) attach() (err error) {
-	if l.runner = l.o.Runner; l.runner == nil && len(l.media) > 0 {
+	if l.runner = l.o.Runner; l.runner == nil && l.plans > 0 {
 		if l.runner, err = newPool(l.o); err != nil {
 			return err
 		}
@@ -201,7 +204,7 @@ func newPool(o Options) (Runner, error) {
 // start starts what runs until Close.
 func (l *Loader) start() {
 	l.background = newTasks(context.Background(), "herald")
-	if l.agents.wanted && len(l.media) > 0 {
+	if l.agents.wanted && l.plans > 0 {
 		l.background.start(l.herald.run)
 	}
 }

@@ -23,17 +23,20 @@ func (b *build) startLocal(entries []*entry) {
 	}
 }
 
-// firstGroup is how many of the first entries are read together: at most most, of one bin, and no more bytes
-// than one read should hold.
-func firstGroup(entries []*entry, most int) int {
-	bytes := entries[0].part.Len
-	for n, e := range entries[1:min(most, len(entries))] {
+// firstGroup is how many of the first entries are read together: of one bin, no more bytes than one read should hold, no more
+// that go through a plan than a worker gets at once, and no more others than files are opened together.
+func firstGroup(entries []*entry, share int) int {
+	transforms, bytes := 0, int64(0)
+	for n, e := range entries {
 		bytes += e.part.Len
-		if e.part.Bin != entries[0].part.Bin || bytes > groupBytes {
-			return n + 1
+		if !e.stored {
+			transforms++
+		}
+		if n > 0 && (e.part.Bin != entries[0].part.Bin || bytes > groupBytes || transforms > share || n == filesTogether) {
+			return n
 		}
 	}
-	return min(most, len(entries))
+	return len(entries)
 }
 
 // local reads the entries of one group and has them transformed.
@@ -45,18 +48,25 @@ func (b *build) local(ctx context.Context, entries []*entry) error {
 	jobs := make([]job, 0, len(entries))
 	for i, e := range entries {
 		e.source = fromStore
-		if p := pieces[i]; p.err != nil {
+		p := pieces[i]
+		if p.err != nil {
 			e.bad = faultOf(p.err)
-			b.drop(p.buf)
-			continue
 		}
-		jobs = append(jobs, job{e, pieces[i].buf})
+		switch {
+		case e.stored:
+			e.done = true
+		case p.err != nil:
+			b.drop(p.buf)
+		default:
+			jobs = append(jobs, job{e, p.buf})
+		}
 	}
 	b.queue.add(b, jobs...)
 	return nil
 }
 
-// read returns the stored bytes of entries of one bin, in their order. Each buffer goes back with drop.
+// read returns the stored bytes of entries of one bin, in their order. Those that are delivered so are read into their places in
+// the batch; each other buffer goes back with drop.
 func (b *build) read(ctx context.Context, entries []*entry) ([]*piece, error) {
 	if err := b.reserve(ctx, entries); err != nil {
 		return nil, err
@@ -69,7 +79,10 @@ func (b *build) read(ctx context.Context, entries []*entry) ([]*piece, error) {
 	pieces := make([]*piece, len(entries))
 	var bytes int64
 	for i, e := range entries {
-		pieces[i] = &piece{Extent: e.part.Extent, buf: b.l.buf.get(int(e.part.Len))}
+		pieces[i] = &piece{Extent: e.part.Extent, buf: e.dst}
+		if !e.stored {
+			pieces[i].buf = b.l.buf.get(int(e.part.Len))
+		}
 		bytes += e.part.Len
 	}
 	failures, err := b.l.data.read(ctx, entries[0].part.Bin, slices.Clone(pieces))
@@ -81,11 +94,16 @@ func (b *build) read(ctx context.Context, entries []*entry) ([]*piece, error) {
 	return pieces, err
 }
 
-// reserve waits for room for the bytes of a group.
+// reserve waits for room for the bytes of a group, as far as they are not read into the batch.
 func (b *build) reserve(ctx context.Context, entries []*entry) error {
 	var bytes int64
 	for _, e := range entries {
-		bytes += b.l.takesRoom(int(e.part.Len))
+		if !e.stored {
+			bytes += b.l.takesRoom(int(e.part.Len))
+		}
+	}
+	if bytes == 0 {
+		return nil
 	}
 	if err := b.l.room.enter(ctx, b.step, bytes); err != nil {
 		return err

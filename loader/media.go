@@ -9,10 +9,11 @@ import (
 	"github.com/stepahead-io/stepahead/transform"
 )
 
-// mediaField is a media field that is delivered: its plan, cut in two, and how its pixels are
-// finished. It is safe for concurrent use.
+// mediaField is a field of parts that is delivered: its plan, cut in two, and how its pixels are
+// finished; or, without a plan, the bytes as they are stored. It is safe for concurrent use.
 type mediaField struct {
 	name        string
+	stored      bool // it has no plan; nothing below is set then
 	agent, rest *transform.Plan
 	digest      [32]byte // of agent
 	contiguous  bool
@@ -25,6 +26,9 @@ type mediaField struct {
 }
 
 func newMediaField(name string, plan *transform.Plan, layout string) *mediaField {
+	if plan == nil {
+		return &mediaField{name: name, stored: true}
+	}
 	f := &mediaField{name: name, contiguous: layout == Contiguous, finishers: map[int]*transform.Finisher{}}
 	f.agent, f.rest = plan.Cut()
 	f.digest = f.agent.Digest()

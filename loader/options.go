@@ -95,12 +95,13 @@ type Options struct {
 	// Open, because agents are not told of a start that never happens.
 	Resume *sampler.State
 
-	// Plans gives the plan of every media field that is delivered, by field name. A single plan under
+	// Plans gives the plan of every media field that is delivered as tensors, by field name. A single plan under
 	// the empty name is for the one media field there is.
 	Plans map[string]*transform.Plan
 	// Tokens, when not nil, has batches of tokens delivered.
 	Tokens *TokenOptions
-	// Fields are the names of the fields to deliver, in any order. Empty: all.
+	// Fields are the names of the fields to deliver, in any order. Empty: all. One of media or tokens that is named here and
+	// has no plan is delivered as it is stored: FieldData of dtype "bytes". A rank's step has at most 4 GiB of such parts.
 	Fields []string
 	// Layout of images in a batch: ChannelsLast (default) or Contiguous.
 	Layout string

@@ -104,20 +104,27 @@ func waitUntilRapid(t *rapid.T, ok func() bool) {
 func TestGroups(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 9).Draw(t, "most")
+		stored := rapid.Bool()
+		if rapid.Bool().Draw(t, "nothing else") {
+			stored = rapid.Just(true)
+		}
 		var entries []*entry
-		for range rapid.IntRange(1, 40).Draw(t, "entries") {
-			entries = append(entries, &entry{part: binfmt.Part{Extent: binfmt.Extent{
-				Bin: rapid.IntRange(0, 2).Draw(t, "bin"), Len: rapid.Int64Range(0, 2*groupBytes).Draw(t, "len"),
+		for range rapid.IntRange(1, 3*filesTogether).Draw(t, "entries") {
+			entries = append(entries, &entry{stored: stored.Draw(t, "stored"), part: binfmt.Part{Extent: binfmt.Extent{
+				Bin: rapid.IntRange(0, 2).Draw(t, "bin"), Len: rapid.OneOf(rapid.Int64Range(0, 200), rapid.Int64Range(0, 2*groupBytes)).Draw(t, "len"),
 			}}})
 		}
 		for len(entries) > 0 {
 			n := firstGroup(entries, most)
-			if n < 1 || n > min(most, len(entries)) {
-				t.Fatalf("a group of %d of %d, at most %d", n, len(entries), most)
+			if n < 1 || n > min(filesTogether, len(entries)) {
+				t.Fatalf("a group of %d of %d", n, len(entries))
 			}
-			var bytes int64
+			bytes, transforms := int64(0), 0
 			for _, e := range entries[:n] {
 				bytes += e.part.Len
+				if !e.stored {
+					transforms++
+				}
 				if e.part.Bin != entries[0].part.Bin {
 					t.Fatal("two bins in one group")
 				}
@@ -125,8 +132,11 @@ func TestGroups(t *testing.T) {
 			if bytes > groupBytes && n > 1 {
 				t.Fatalf("%d parts of %d bytes together", n, bytes)
 			}
-			fits := n < min(most, len(entries)) && entries[n].part.Bin == entries[0].part.Bin && bytes+entries[n].part.Len <= groupBytes
-			if fits {
+			if transforms > most {
+				t.Fatalf("%d parts for a worker that gets %d", transforms, most)
+			}
+			fits := n < min(filesTogether, len(entries)) && entries[n].part.Bin == entries[0].part.Bin && bytes+entries[n].part.Len <= groupBytes
+			if fits && (entries[n].stored || transforms < most) {
 				t.Fatal("the next part would have fitted")
 			}
 			entries = entries[n:]

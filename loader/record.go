@@ -29,8 +29,11 @@ func (b *build) record() (lines []byte) {
 // logicalBytes returns one sample's bytes of field i in C order of its logical shape.
 func (b *build) logicalBytes(i int, f field, slot int) []byte {
 	data := &b.fields[i]
-	if data.Strings != nil {
+	switch {
+	case data.Strings != nil:
 		return []byte(data.Strings[slot])
+	case data.Offsets != nil:
+		return data.Stored(slot)
 	}
 	size := len(data.Bytes) / len(b.refs)
 	sample := data.Bytes[slot*size : (slot+1)*size]

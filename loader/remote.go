@@ -38,7 +38,7 @@ type ask struct {
 // assign gives every entry to the agent that owns it, or to ourselves with the reason.
 func (b *build) assign(ctx context.Context) work {
 	w := work{remote: map[*peer]*ask{}}
-	if !b.l.agents.wanted {
+	if !b.l.agents.wanted || b.l.plans == 0 {
 		w.local = b.entries
 		return w
 	}
@@ -63,7 +63,8 @@ func (b *build) owner(ctx context.Context, slot int) *peer {
 	return b.l.agents.owner(b.l.data.Identity(), b.l.data.number(b.refs[slot]), blocks.Holders(part.Off))
 }
 
-// give adds the entries of one place to what p is asked for, unless p must not be asked now.
+// give adds the entries of one place to what p is asked for, unless p must not be asked now. What is delivered as it is
+// stored is read here: an agent has nothing to prepare.
 func (b *build) give(w *work, entries []*entry, p *peer, refused map[*peer]fetch.Reason) {
 	reason := fetch.ReasonNoAgent
 	if p != nil {
@@ -77,20 +78,23 @@ func (b *build) give(w *work, entries []*entry, p *peer, refused map[*peer]fetch
 		reason = refused[p]
 	}
 	for _, e := range entries {
-		e.peer, e.reason = p, reason
+		if e.stored {
+			w.local = append(w.local, e)
+			continue
+		}
+		if e.peer, e.reason = p, reason; reason != "" {
+			w.local = append(w.local, e)
+		} else {
+			w.remote[p].entries = append(w.remote[p].entries, e)
+		}
 	}
-	if reason != "" {
-		w.local = append(w.local, entries...)
-		return
-	}
-	w.remote[p].entries = append(w.remote[p].entries, entries...)
 }
 
 // wait is how long agents may take: until the step is wanted, less the time to make it here after all.
 func (b *build) wait() time.Duration {
 	wait := firstWait
 	if lead, known := b.l.clock.lead(b.step, b.l.now()); known {
-		wait = lead - b.l.pace.of(len(b.entries), b.l.o.Workers)
+		wait = lead - b.l.pace.of(b.transforms(), b.l.o.Workers)
 	}
 	least := b.l.o.testing.minWait
 	return min(max(wait, least), max(b.l.o.FetchDeadline, least))

@@ -216,6 +216,25 @@ func TestSameSeedSameBytesInGroupsLong(t *testing.T) {
 	checkLives(t, groupedKit(t), 1000)
 }
 
+// Parts that are delivered as they are stored too: with pictures of agents beside them, and wrong bytes in either.
+func TestSameSeedSameBytesWithStoredParts(t *testing.T) {
+	checkLives(t, notedKit(t), 5)
+}
+
+func TestSameSeedSameBytesWithStoredPartsLong(t *testing.T) {
+	testdata.Soak(t)
+	checkLives(t, notedKit(t), 1000)
+}
+
+// notedKit is lifeKit whose samples have notes, one of them with wrong bytes.
+func notedKit(t testing.TB) *kit {
+	k := newKit(t, 48, 17, nil, with(9, kindBad), with(30, kindOnce))
+	k.note(t)
+	k.damage(t, 5)
+	k.flip(t, 20, k.noteOffs[20])
+	return k
+}
+
 func groupedKit(t testing.TB) *kit {
 	k := mixedKit(t)
 	k.group = &sampler.GroupByLength{Column: "image.length", Steps: 5}

@@ -34,7 +34,10 @@ func (b *build) shapes(ctx context.Context) error {
 // agree sets the shapes as far as they are known. suspects must be decoded to go on; if they are good and cause is
 // not nil, cause is why there is no batch.
 func (b *build) agree() (suspects []*entry, cause error) {
-	for f := range b.l.media {
+	for f, field := range b.l.media {
+		if field.stored {
+			continue
+		}
 		var first *entry
 		for slot := range b.refs {
 			e := b.slot(slot)[f]
@@ -80,7 +83,7 @@ func (b *build) reshape(ctx context.Context) error {
 		return err
 	}
 	if slices.EqualFunc(before, b.specs, transform.TensorSpec.Equal) {
-		return nil
+		return b.replaceStored()
 	}
 	b.free()
 	b.fields = nil

@@ -23,7 +23,7 @@ type StepStats struct {
 	// Build is the time from the start of the step's building to its end, in seconds.
 	Build float64 `json:"build_seconds"`
 	// Prepared, Raw and Local count media parts: tensors from agents; bytes from agents, transformed
-	// here; read from the store and transformed here.
+	// here; read from the store and transformed here. What is delivered as it is stored is none of them.
 	Prepared int `json:"prepared"`
 	Raw      int `json:"raw"`
 	Local    int `json:"local"`

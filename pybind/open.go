@@ -136,7 +136,7 @@ func (o options) openIn(ctx context.Context, open places, names []string, plans 
 		return nil, err
 	}
 	program := ""
-	if o.Tokens == nil { // of tokens there is nothing to transform
+	if len(plans) > 0 { // else there is nothing to transform
 		if program, err = worker.Find(o.WorkerPath); err != nil {
 			return nil, &workerError{err}
 		}

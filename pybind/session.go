@@ -104,6 +104,7 @@ type fieldDescriptor struct {
 	Address uintptr  `json:"address"`
 	Bytes   int      `json:"bytes"`
 	Strings []string `json:"strings,omitempty"`
+	Offsets []int64  `json:"offsets,omitempty"` // of fields of bytes
 }
 
 // Next waits at most timeoutMillis for the next batch of the loader and returns two lines of JSON, its
@@ -146,7 +147,7 @@ func (s *session) describe(b *loader.Batch) (string, error) {
 		f := &b.Fields[i]
 		d.Fields = append(d.Fields, fieldDescriptor{
 			Name: f.Name, Dtype: f.Dtype, Shape: f.Shape, Strides: f.Strides,
-			Address: f.Addr(), Bytes: len(f.Bytes), Strings: f.Strings,
+			Address: f.Addr(), Bytes: len(f.Bytes), Strings: f.Strings, Offsets: f.Offsets,
 		})
 	}
 	s.mu.Lock()
@@ -180,6 +181,21 @@ func Release(handle, batch int64) (err error) {
 	}
 	if idle {
 		loaders.drop(handle)
+	}
+	return nil
+}
+
+// ReleaseStored gives back the memory of a batch's fields of bytes, which Python copies at once.
+func ReleaseStored(handle, batch int64) (err error) {
+	defer caught("ReleaseStored", &err)
+	s, err := loaders.get(handle)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.batches[batch]; b != nil {
+		b.ReleaseStored()
 	}
 	return nil
 }

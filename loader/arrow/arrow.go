@@ -19,7 +19,7 @@ import (
 // batch is the caller's still.
 //
 // Numbers are columns of their type, bools of int8 marked in the schema as the canonical extension type arrow.bool8,
-// texts of utf8. A field of more dimensions is a fixed-size list a sample, marked as arrow.fixed_shape_tensor with the
+// texts of utf8, and fields of bytes of large_binary. A field of more dimensions is a fixed-size list a sample, marked as arrow.fixed_shape_tensor with the
 // shape as it lies in memory and, for channels-last images, the permutation that gives the logical one. bfloat16, which
 // has no type in Arrow, and fields that have no row for each sample (cu_seqlens of packed tokens) are errors.
 func Record(b *loader.Batch) (arrow.RecordBatch, error) {
@@ -81,8 +81,11 @@ func columnOf(f *loader.FieldData, rows int, held *lease) (arrow.Array, arrow.Fi
 	if f.Shape[0] != rows {
 		return nil, arrow.Field{}, fmt.Errorf("%d entries for %d samples are no column: leave the field out (Options.Fields)", f.Shape[0], rows)
 	}
-	if f.Strings != nil {
+	switch {
+	case f.Strings != nil:
 		return texts(f.Strings), arrow.Field{Name: f.Name, Type: arrow.BinaryTypes.String}, nil
+	case f.Offsets != nil:
+		return stored(f, held), arrow.Field{Name: f.Name, Type: arrow.BinaryTypes.LargeBinary}, nil
 	}
 	element, err := typeOf(f.Dtype)
 	if err != nil {
@@ -116,6 +119,16 @@ func scalars(f *loader.FieldData, element arrow.DataType, held *lease) (arrow.Ar
 		field.Metadata = extension("arrow.bool8", "")
 	}
 	return array.MakeFromData(data), field, nil
+}
+
+// stored views a field of bytes, which lies as Arrow has its large binary columns.
+func stored(f *loader.FieldData, held *lease) arrow.Array {
+	values := held.buffer(f.Bytes)
+	defer values.Release()
+	offsets := memory.NewBufferBytes(arrow.Int64Traits.CastToBytes(f.Offsets))
+	data := array.NewData(arrow.BinaryTypes.LargeBinary, f.Shape[0], []*memory.Buffer{nil, offsets, values}, nil, 0, 0)
+	defer data.Release()
+	return array.NewLargeBinaryData(data)
 }
 
 func typeOf(dtype string) (arrow.DataType, error) {

@@ -35,13 +35,14 @@ func TestColumns(t *testing.T) {
 		loader.FieldData{Name: "good", Dtype: "bool", Shape: []int{2}, Strides: []int{1}, Bytes: []byte{0, 1}},
 		loader.FieldData{Name: "caption", Dtype: "str", Shape: []int{2}, Strides: []int{1}, Strings: []string{"a cat", ""}},
 		loader.FieldData{Name: "mask", Dtype: "float32", Shape: []int{2, 2}, Strides: []int{2, 1}, Bytes: make([]byte, 16)},
+		loader.FieldData{Name: "json", Dtype: "bytes", Shape: []int{2}, Strides: []int{1}, Bytes: []byte(`{"a": 1}`), Offsets: []int64{0, 8, 8}},
 	)
 	r, err := records.Record(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Release()
-	if r.NumRows() != 2 || r.NumCols() != 5 {
+	if r.NumRows() != 2 || r.NumCols() != 6 {
 		t.Fatalf("%d rows, %d columns", r.NumRows(), r.NumCols())
 	}
 	list := r.Column(0).(*array.FixedSizeList)
@@ -60,6 +61,10 @@ func TestColumns(t *testing.T) {
 	}
 	if text := r.Column(3).(*array.String); text.Value(0) != "a cat" || text.Value(1) != "" {
 		t.Errorf("caption: %v", text)
+	}
+	stored := r.Column(5).(*array.LargeBinary)
+	if string(stored.Value(0)) != `{"a": 1}` || len(stored.Value(1)) != 0 || uintptr(unsafe.Pointer(&stored.Value(0)[0])) != b.Fields[5].Addr() {
+		t.Errorf("json: %v", stored)
 	}
 	want := map[string]string{"image": `{"shape":[2,3,3],"permutation":[2,0,1]}`, "mask": `{"shape":[2]}`}
 	for _, f := range r.Schema().Fields() {

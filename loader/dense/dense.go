@@ -13,7 +13,7 @@ import (
 // View returns a field of a batch as a tensor over the batch's memory: nothing is copied. Its shape is the
 // field's; images in channels-last layout are a transposed view, which operations of gorgonia that need
 // another layout copy by themselves. The tensor, and every view of it, must not be used once the batch is
-// released, and writing to it writes to the batch. Text, and the 16-bit floats that gorgonia does not have,
+// released, and writing to it writes to the batch. Text, bytes as they are stored, and the 16-bit floats that gorgonia does not have,
 // are errors. View may be called concurrently.
 func View(f *loader.FieldData) (*tensor.Dense, error) {
 	data, err := elements(f)
@@ -48,6 +48,8 @@ func elements(f *loader.FieldData) (any, error) {
 		return as[float64](f.Bytes), nil
 	case "str":
 		return nil, fmt.Errorf("text lies in Strings: it is no tensor")
+	case "bytes":
+		return nil, fmt.Errorf("parts as they are stored are no tensor: FieldData.Stored has them")
 	}
 	return nil, fmt.Errorf("dtype %s: gorgonia has none like it: end the plan with a cast to float32", f.Dtype)
 }

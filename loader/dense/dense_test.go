@@ -64,7 +64,7 @@ func TestEveryDtype(t *testing.T) {
 			t.Errorf("%s: %v, %v", dtype, v, err)
 		}
 	}
-	for _, dtype := range []string{"float16", "bfloat16", "str"} {
+	for _, dtype := range []string{"float16", "bfloat16", "str", "bytes"} {
 		_, err := dense.View(&loader.FieldData{Name: "x", Dtype: dtype, Shape: []int{2}, Strides: []int{1}, Bytes: make([]byte, 4)})
 		if err == nil || !strings.Contains(err.Error(), `field "x"`) {
 			t.Errorf("%s: %v", dtype, err)

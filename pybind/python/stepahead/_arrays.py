@@ -1,4 +1,4 @@
-"""Views of memory that the native module mapped, as torch tensors or numpy arrays, without a copy."""
+"""Views of memory that the native module mapped, as torch tensors or numpy arrays, without a copy; and copies of bytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import functools
 import importlib
 import importlib.util
+import itertools
 from typing import Any
 
 from stepahead import _binding
@@ -37,6 +38,12 @@ def _memory(address: int, size: int, lease: Lease) -> ctypes.Array[ctypes.c_uint
     memory = _buffer_type(size).from_address(address)
     memory.lease = lease  # type: ignore[attr-defined]
     return memory
+
+
+def stored(field: dict[str, Any]) -> list[bytes]:
+    """The parts of a field of bytes, each copied once."""
+    places = itertools.pairwise(field["offsets"])
+    return [ctypes.string_at(field["address"] + start, end - start) for start, end in places]
 
 
 class TorchViews:

@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Batch(dict[str, Any]):
-    """One step of this rank: field name -> tensor of the whole batch (text fields: list of str).
+    """One step of this rank: field name -> tensor of the whole batch (text fields: list of str; fields without a plan: list of bytes).
 
     Images are uint8 [N, 3, H, W] over channels-last memory unless the plan casts them; scalars are [N]
-    int64, float64 or bool. The memory belongs to the tensors: it is given back when the last of
+    int64, float64 or bool; bytes are those that are stored. The memory belongs to the tensors: it is given back when the last of
     them, and every view of them, is gone. What a batch of tokens holds: `Tokens`.
     """
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from stepahead import _arguments, _binding, _plans, _sources, _tokens
-from stepahead._arrays import Lease, views
+from stepahead._arrays import Lease, stored, views
 from stepahead._batch import Batch
 from stepahead._distributed import disagrees, job_and_run, rank_and_world
 from stepahead._errors import ClosedError, DatasetError, OptionError
@@ -47,7 +47,7 @@ class DataLoader:
             ranks changes. Excludes `batch_size`.
         batch_size: samples a step on each rank, as in torch.
         transform: a plan (`transforms.Compose`, or plan JSON as dict or str) for the one media field,
-            or a dict of field -> plan.
+            or a dict of field -> plan. None where no field is a picture: see `fields`.
         seed: decides order and everything random. 0 to 2**64 - 1. Default: 0, so that every run has the same.
         shuffle: "full" (or True), "none" (or False), or "block": chunks in random order, and samples shuffled within a
             window of chunks, so that what is read together lies together.
@@ -88,7 +88,8 @@ class DataLoader:
             agreed through torch.distributed.
         tokens: `stepahead.Tokens(sequence_length)` for batches of tokens, of a dataset of token sequences. Agents
             prepare media only: such batches are read from the store.
-        fields: the fields to deliver. Default: all.
+        fields: the fields to deliver. Default: all. A field of files (media) that is named here and has no plan comes as a
+            list of bytes, as they are stored: `fields=["image", "json"], transform={"image": plan}`.
         on_bad: "substitute" replaces a sample whose content is bad by one that every rank and every
             restart replaces it by; "raise" stops with BadSampleError. A picture that is too small for the
             plan is not bad and stops with PlanError.
@@ -298,13 +299,22 @@ class DataLoader:
         lease = Lease(self._handle, descriptor["batch"])
         batch = Batch()
         for field in descriptor["fields"]:
-            text = field["dtype"] == "str"
-            batch[field["name"]] = field.get("strings", []) if text else self._views.view(field, lease)
+            batch[field["name"]] = self._value(field, lease)
+        if any("offsets" in field for field in descriptor["fields"]):
+            _binding.call("ReleaseStored", self._handle, descriptor["batch"])
         batch.step = descriptor["step"]
         batch.epoch = descriptor["epoch"]
         batch._names = self._info["sources"]
         batch._details = details
         return batch
+
+    def _value(self, field: dict[str, Any], lease: Lease) -> Any:
+        match field["dtype"]:
+            case "str":
+                return field.get("strings", [])
+            case "bytes":
+                return stored(field)
+        return self._views.view(field, lease)
 
     def give(
         self,

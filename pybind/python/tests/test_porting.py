@@ -71,6 +71,7 @@ NO_OPERATORS = (
     "`ImageFolder",
     "`for x, y",
     "`dataset.classes`",
+    "undecoded samples",
     "`num_workers`",
     "`shuffle=True`",
 )
