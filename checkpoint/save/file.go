@@ -28,6 +28,7 @@ type File struct {
 	ended   bool
 	stored  bool // under its name
 	saved   Saved
+	err     error // of looking at what was stored
 
 	// These belong to whoever stores a part, see send.go.
 	busy  bool // one is, that others have to wait for
@@ -145,7 +146,7 @@ func (f *File) Close() error {
 		}
 		f.s.changed.Wait() // what is under way ends with the context by itself
 	}
-	return nil
+	return f.err
 }
 
 // Abort gives the file up, and with it the save that it belongs to. A file that is stored is not touched. It returns when nothing is under way any more.

@@ -62,7 +62,7 @@ type Limits struct {
 	Memory int64
 	// Parts is how many parts and small files are under way at a time. Default 8.
 	Parts int
-	// PartSize is the length of a part of a large file. Default 64 MiB, at most the store's block. Parts are shorter where memory is short. A file that is not longer is
+	// PartSize is the length of a part of a large file. Default 32 MiB, at most the store's block. Parts are shorter where memory is short. A file that is not longer is
 	// one part and is written in one piece.
 	PartSize int64
 }
@@ -78,7 +78,7 @@ func (l Limits) withDefaults(st store.Store) Limits {
 		l.Parts = 8
 	}
 	if l.PartSize == 0 {
-		l.PartSize = min(64<<20, l.Memory)
+		l.PartSize = min(32<<20, l.Memory)
 		if b, ok := st.(store.BlockSizer); ok && b.BlockSize() > 0 {
 			l.PartSize = min(l.PartSize, max(b.BlockSize(), chunk))
 		}

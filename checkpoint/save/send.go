@@ -2,6 +2,7 @@ package save
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 
@@ -72,14 +73,15 @@ func (s *stage) store(p *part) error {
 		return nil
 	}
 	s.mu.Unlock()
-	saved, err := f.publish()
+	err = f.publish()
 	s.mu.Lock()
 	if err != nil {
 		return err
 	}
-	f.saved, f.stored = saved, true
+	saved, err := f.look()
+	f.saved, f.err, f.stored = saved, err, true // also if it could not be looked at: it is there, and may have to be removed
 	f.cancel(nil)
-	return nil
+	return err
 }
 
 // put stores the bytes of a part. whole: it is all that the file has.
@@ -147,7 +149,7 @@ func (f *File) path() string {
 }
 
 // publish closes the file, whose bytes are all stored.
-func (f *File) publish() (Saved, error) {
+func (f *File) publish() error {
 	var err error
 	if f.parts != nil {
 		err = f.parts.Close()
@@ -155,18 +157,28 @@ func (f *File) publish() (Saved, error) {
 		err = f.whole.Close()
 	}
 	if err != nil {
-		return Saved{}, f.failed("Close", err)
+		return f.failed("Close", err)
 	}
 	if f.replace {
-		if err := f.s.st.Rename(f.ctx, f.path(), f.name); err != nil {
-			return Saved{}, f.failed("Rename", err)
-		}
+		return f.wrap("Rename", f.s.st.Rename(f.ctx, f.path(), f.name))
 	}
+	return nil
+}
+
+// look finds out which version was stored. The lock is not held meanwhile.
+func (f *File) look() (Saved, error) {
+	f.s.mu.Unlock()
+	defer f.s.mu.Lock()
+	saved := Saved{Name: f.shown, Size: f.sealed}
 	info, err := f.s.st.Stat(f.ctx, f.name)
-	if err != nil {
-		return Saved{}, f.failed("Stat", err)
+	if err == nil && info.Size != saved.Size {
+		err = fmt.Errorf("%w: %d bytes were stored, it has %d: another writer's?", store.ErrIdentity, saved.Size, info.Size)
 	}
-	return Saved{Name: f.shown, Size: info.Size, Identity: info.Identity}, nil
+	if err != nil {
+		return saved, f.failed("Stat", err)
+	}
+	saved.Identity = info.Identity
+	return saved, nil
 }
 
 // giveUp gives up all files that are not stored, after a failure and when nothing is under way any more.

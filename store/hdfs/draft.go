@@ -54,7 +54,7 @@ func (w *writing) draft(ctx context.Context, name string) (*draft, error) {
 	}
 	own := w.newName()
 	folder := path.Dir(name)
-	o := &output{w: w, ctx: ctx, path: path.Join(folder, tempPrefix+own), holder: "stepahead-" + own, size: s.blockSize}
+	o := &output{w: w, ctx: ctx, path: path.Join(folder, tempPrefix+own), holder: "stepahead-" + own, size: s.blockSize, replicas: s.replicas}
 	d := &draft{output: o, final: name}
 	status, err := d.begin(s)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +69,7 @@ func (w *writing) draft(ctx context.Context, name string) (*draft, error) {
 		return nil, err
 	}
 	o.id = status.GetFileId()
-	o.lease = keepLease(ctx, leaseBeat, func(ctx context.Context) error { return w.names.RenewLease(ctx, o.holder) })
+	d.keep()
 	w.sweep(ctx, folder, status)
 	return d, nil
 }
@@ -86,11 +86,22 @@ func (d *draft) begin(s shape) (*hproto.FileStatus, error) {
 	return status, writeError(err)
 }
 
+// keep has the lease renewed until the draft is closed or dropped.
+func (d *draft) keep() {
+	o := d.output
+	o.lease = keepLease(o.ctx, leaseBeat, func(ctx context.Context) error { return o.w.names.RenewLease(ctx, o.holder) })
+}
+
 // publish makes the draft's bytes safe and then gives it its name.
 func (d *draft) publish() error {
 	if err := d.Close(); err != nil {
 		return err
 	}
+	return d.rename()
+}
+
+// rename gives a draft that is closed its name.
+func (d *draft) rename() error {
 	if err := d.w.names.Rename2(d.ctx, d.path, d.final, d.over); err != nil && !d.published(err) {
 		return overFolder(d.failed(err)) // the folder is there if the draft is, so what does not exist is the draft
 	}

@@ -252,6 +252,27 @@ func (c *lake) Rename2(_ context.Context, from, to string, overwrite bool) error
 	return nil
 }
 
+func (c *lake) Concat(_ context.Context, target string, sources ...string) error {
+	done, err := c.begin("concat", target)
+	if err != nil {
+		return err
+	}
+	defer done()
+	for _, name := range append([]string{target}, sources...) {
+		switch e := c.entries[name]; {
+		case e == nil:
+			return missing(name)
+		case e.dir || e.holder != "" || len(e.blocks) == 0 || path.Dir(name) != path.Dir(target):
+			return exception("HadoopIllegalArgumentException")
+		}
+	}
+	for _, name := range sources {
+		c.entries[target].blocks = append(c.entries[target].blocks, c.entries[name].blocks...)
+		delete(c.entries, name)
+	}
+	return nil
+}
+
 func (c *lake) SetReplication(_ context.Context, name string, n int) (bool, error) {
 	done, err := c.begin("setReplication", name)
 	if err != nil {

@@ -26,13 +26,17 @@ const sweepEvery = time.Hour
 // maxSwept bounds the folders of which that is remembered.
 const maxSwept = 4096
 
-// sweep removes what killed writers left in a folder. own was made there just now: its time of change is the NameNode's
+// sweep is sweepNow, not more often than every so often.
+func (w *writing) sweep(ctx context.Context, folder string, own *hproto.FileStatus) {
+	if w.sweeps(folder) {
+		w.sweepNow(ctx, folder, own)
+	}
+}
+
+// sweepNow removes what killed writers left in a folder. own was made there just now: its time of change is the NameNode's
 // now, and no other clock is asked. What cannot be removed stays for the next writer, as does what does not fit one
 // answer: drafts come first in it.
-func (w *writing) sweep(ctx context.Context, folder string, own *hproto.FileStatus) {
-	if !w.sweeps(folder) {
-		return
-	}
+func (w *writing) sweepNow(ctx context.Context, folder string, own *hproto.FileStatus) {
 	listing, err := w.names.GetListing(ctx, folder, []byte(tempPrefix), false)
 	if err != nil {
 		return
@@ -69,10 +73,27 @@ func (w *writing) sweeps(folder string) bool {
 // errAlive: a writer that renews its lease has the draft.
 var errAlive = fmt.Errorf("%w: it is being written by another writer", fs.ErrExist)
 
-// removeDead removes a draft whose writer is gone: it is closed, or its lease has expired. One that is being
+// removeDead removes a draft whose writer is gone. A part's is gone when that of its guard is.
+func (w *writing) removeDead(ctx context.Context, name string, old func(*hproto.FileStatus) bool) error {
+	if guard, ok := guardOf(name); ok {
+		if err := w.dead(ctx, guard, old); err != nil {
+			return err
+		}
+	}
+	if err := w.dead(ctx, name, old); err != nil {
+		return err
+	}
+	_, err := w.names.Delete(ctx, name, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// dead returns nil where no writer has a draft: it is closed, or its lease has expired, or it is not there. One that is being
 // written is errAlive, and where old is given also one that is not old: a file's time of change is when it was closed, so
 // one that was listed while it was long in writing may be given its name just now.
-func (w *writing) removeDead(ctx context.Context, name string, old func(*hproto.FileStatus) bool) error {
+func (w *writing) dead(ctx context.Context, name string, old func(*hproto.FileStatus) bool) error {
 	closed, err := w.names.IsFileClosed(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -96,11 +117,7 @@ func (w *writing) removeDead(ctx context.Context, name string, old func(*hproto.
 			return errAlive
 		}
 	}
-	_, err = w.names.Delete(ctx, name, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // expired asks for a lease on a draft that is open. The NameNode's refusal tells whether its writer lives: it

@@ -3,6 +3,7 @@ package hdfs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func (o *output) start() error {
 	if s.located != nil {
 		return o.takeUp()
 	}
-	b, err := o.add()
+	b, err := o.place()
 	if err != nil {
 		return err
 	}
@@ -45,13 +46,64 @@ func (o *output) setup(stage hproto.OpWriteBlock_Stage, token *hproto.Token) dat
 	}
 }
 
+// place asks for the next block, on other nodes than those that have much to write. If it has too few without them, it is asked for
+// once more.
+func (o *output) place() (*hproto.LocatedBlock, error) {
+	leave, err := o.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	excluded := o.excluded(time.Now())
+	avoid := o.w.spread.avoid(o.replicas, excluded)
+	b, err := o.add(slices.Concat(excluded, avoid))
+	if len(avoid) > 0 && (err != nil || len(b.GetLocs()) < o.replicas) {
+		b, err = o.placeAnywhere(b, err, excluded)
+	}
+	if err == nil {
+		o.now.release()
+		o.now.release = o.w.spread.begin(b.GetLocs())
+	}
+	return b, err
+}
+
+// placeAnywhere replaces a block that has too few nodes, or is none because there were too few.
+func (o *output) placeAnywhere(b *hproto.LocatedBlock, failed error, excluded []*hproto.DatanodeInfo) (*hproto.LocatedBlock, error) {
+	o.w.spread.forget()
+	var remote *namenode.RemoteError
+	switch {
+	case failed == nil:
+		err := o.w.names.AbandonBlock(o.ctx, &hproto.AbandonBlockRequest{B: b.GetB(), Src: &o.path, Holder: &o.holder, FileId: &o.id})
+		if err != nil {
+			return nil, o.failed(err)
+		}
+	case !errors.As(failed, &remote) || !tooFewNodes.MatchString(remote.Message):
+		return nil, failed
+	}
+	return o.add(excluded)
+}
+
+// enter has first blocks of files placed one after the other, so that each knows what the others are busy with. A later block is not
+// held up, nor does it hold up others while the one before it is reported.
+func (o *output) enter() (leave func(), err error) {
+	if o.last != nil {
+		return func() {}, nil
+	}
+	select {
+	case o.w.placing <- struct{}{}:
+		return func() { <-o.w.placing }, nil
+	case <-o.ctx.Done():
+		return nil, o.ctx.Err()
+	}
+}
+
 // add asks the NameNode for the next block, and says to it how long the one before is. It gives one when DataNodes have
 // reported the block before that.
-func (o *output) add() (*hproto.LocatedBlock, error) {
+func (o *output) add(excluded []*hproto.DatanodeInfo) (*hproto.LocatedBlock, error) {
 	end := time.Now().Add(o.w.patience)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		b, err := o.w.names.AddBlock(o.ctx, &hproto.AddBlockRequest{
-			Src: &o.path, ClientName: &o.holder, Previous: o.last, ExcludeNodes: o.excluded(time.Now()), FileId: &o.id,
+			Src: &o.path, ClientName: &o.holder, Previous: o.last, ExcludeNodes: excluded, FileId: &o.id,
 		})
 		var remote *namenode.RemoteError
 		if errors.As(err, &remote) && strings.HasSuffix(remote.Class, ".NotReplicatedYetException") {
@@ -158,6 +210,7 @@ func (o *output) abandon() error {
 	if err != nil {
 		return o.failed(err)
 	}
+	s.release()
 	s.located, s.closing, s.acked = nil, false, 0
 	return nil
 }

@@ -23,6 +23,8 @@ type output struct {
 	id     uint64 // its inode
 	size   int64  // of a block
 	lease  *lease
+	// replicas is how many each block is to have.
+	replicas int
 
 	last    *hproto.ExtendedBlock // the block that was closed last; nil: none was
 	now     *section              // the block that is being written; nil: none is
@@ -46,7 +48,7 @@ func (o *output) Write(b []byte) (n int, err error) {
 			return n, err
 		}
 		if o.now == nil {
-			o.now = new(section)
+			o.now = &section{release: func() {}}
 		}
 		s := o.now
 		n += s.fill(b[n:], o.size, o.packet)
@@ -82,6 +84,7 @@ func (o *output) drop() {
 	o.lease.drop()
 	if o.now != nil {
 		o.now.drop()
+		o.now.release()
 	}
 }
 
@@ -127,6 +130,7 @@ func (o *output) send(finish bool) error {
 	}
 	if finish {
 		s.drop()
+		s.release()
 		o.last, o.now = s.block(s.end), nil
 		o.closed += s.end
 		o.spare = append(o.spare, s.held...)

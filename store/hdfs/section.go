@@ -16,6 +16,7 @@ type section struct {
 	targets []datanode.Target    // those of them that did not fail
 	pipe    *datanode.Pipeline   // through targets; nil: there is none
 	closing bool                 // DataNodes may have closed the block
+	release func()               // says that the block's nodes are no longer busy with it
 
 	filling *datanode.Packet   // not full yet; nil: none is begun
 	held    []*datanode.Packet // full ones, or the last: all of them, or after cut those not acknowledged

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stepahead-io/stepahead/store"
@@ -27,6 +28,7 @@ type changes interface {
 	Mkdirs(ctx context.Context, path string, permissions fs.FileMode, parents bool) error
 	Delete(ctx context.Context, path string, recursive bool) (bool, error)
 	Rename2(ctx context.Context, from, to string, overwrite bool) error
+	Concat(ctx context.Context, target string, sources ...string) error
 	SetReplication(ctx context.Context, path string, n int) (bool, error)
 	GetContentSummary(ctx context.Context, path string) (*hproto.ContentSummary, error)
 	GetServerDefaults(ctx context.Context) (*hproto.FsServerDefaults, error)
@@ -50,6 +52,10 @@ type writing struct {
 	patience time.Duration
 	// restart is how long a DataNode that says that it restarts may take.
 	restart time.Duration
+	spread  spread
+	placing chan struct{} // one at a time asks where the first block of a file goes
+	// noConcat: the NameNode does not know how to join files.
+	noConcat atomic.Bool
 
 	mu       sync.Mutex
 	defaults *hproto.FsServerDefaults
@@ -58,7 +64,7 @@ type writing struct {
 
 func newWriting(names changes, c *conf.Config, pool *datanode.Pool, nodes *nodeTable) *writing {
 	return &writing{
-		names: names, conf: c, pool: pool, nodes: nodes, newName: randomName, pause: store.Sleep, keepWhole: 4 << 20, swept: map[string]time.Time{},
+		names: names, conf: c, pool: pool, nodes: nodes, newName: randomName, pause: store.Sleep, keepWhole: 4 << 20, placing: make(chan struct{}, 1), swept: map[string]time.Time{},
 		patience: c.Duration("dfs.client.socket-timeout", time.Minute, time.Millisecond) + 3*perNode,
 		restart:  c.Duration("dfs.client.datanode-restart.timeout", 30*time.Second, time.Second),
 	}
