@@ -180,7 +180,7 @@ func missing(err error) error {
 	case store.IdentityChanged, store.NotFound, store.Corrupt:
 		return fmt.Errorf("%w: %w", errIdentity, err)
 	}
-	if damaged(err) || errors.Is(err, store.ErrRange) {
+	if damaged(err) || errors.Is(err, store.ErrRange) || errors.Is(err, binfmt.ErrChanged) {
 		return fmt.Errorf("%w: %w", errIdentity, err)
 	}
 	return err

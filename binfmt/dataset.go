@@ -10,12 +10,12 @@ import (
 )
 
 // maxIndexes is how many index files stay mapped; more may be for a moment, while that many are being read
-// at once. A mapping holds no file descriptor.
+// at once. Each is a file descriptor of this process.
 const maxIndexes = 256
 
 // Dataset finds the parts, scalars and keys of samples. Index files are opened on first use, mapped
-// and closed; the least recently used are unmapped when there are many. All methods are
-// safe for concurrent use.
+// and kept open; the least recently used are closed when there are many, and one that turns out to have been
+// written to at once, so that the next call opens what is there then. All methods are safe for concurrent use.
 type Dataset struct {
 	m     *Manifest
 	ends  []uint64
@@ -23,10 +23,11 @@ type Dataset struct {
 	max   int
 	sums  *SumsReader // nil if there are none
 
-	mu     sync.Mutex
-	slots  map[int]*slot
-	recent *list.List // of *slot, the most recently used first
-	closed bool
+	mu      sync.Mutex
+	slots   map[int]*slot
+	recent  *list.List    // of *slot, the most recently used first
+	changed map[int]error // why the index of a bin was dropped, until it is opened again
+	closed  bool
 }
 
 // slot is one bin's index, open or being opened. All but ready and what is set before it closes is
@@ -37,6 +38,7 @@ type slot struct {
 	x     BinIndex
 	err   error
 	users int
+	gone  bool // not in Dataset.slots any more: the last user closes x
 	place *list.Element
 }
 
@@ -44,7 +46,7 @@ type slot struct {
 // the path of a bin's index as a local file whose digest is that of the manifest; it is called
 // without a lock held, for different bins at the same time.
 func NewDataset(m *Manifest, index func(ctx context.Context, bin int) (path string, err error)) *Dataset {
-	return &Dataset{m: m, ends: m.ends(), index: index, max: maxIndexes, slots: make(map[int]*slot), recent: list.New()}
+	return &Dataset{m: m, ends: m.ends(), index: index, max: maxIndexes, slots: make(map[int]*slot), recent: list.New(), changed: make(map[int]error)}
 }
 
 // Manifest returns the manifest, which must not be changed.
@@ -120,6 +122,9 @@ func (d *Dataset) with(ctx context.Context, sample uint64, f func(x BinIndex, ro
 		return err
 	}
 	err = f(s.x, row)
+	if errors.Is(err, ErrChanged) {
+		d.drop(s, err)
+	}
 	return errors.Join(err, d.release(s))
 }
 
@@ -183,11 +188,26 @@ func (d *Dataset) open(ctx context.Context, s *slot) {
 	} else {
 		err = fmt.Errorf("binfmt.Dataset: index of bin %d (%s): %w", s.bin, d.m.Bins[s.bin].Name, err)
 	}
-	s.err = err
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err != nil {
-		d.mu.Lock()
 		d.forget(s) // a failure is not remembered: the next call tries again
-		d.mu.Unlock()
+		if was := d.changed[s.bin]; was != nil {
+			err = fmt.Errorf("%w; opened again: %w", was, err)
+		}
+	} else {
+		delete(d.changed, s.bin)
+	}
+	s.err = err
+}
+
+// drop has the next call open the bin's index anew, as why says. Whoever uses the slot goes on with it.
+func (d *Dataset) drop(s *slot, why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !s.gone {
+		d.forget(s)
+		d.changed[s.bin] = why
 	}
 }
 
@@ -200,7 +220,8 @@ func (d *Dataset) openBin(ctx context.Context, path string, bin int) (BinIndex, 
 }
 
 func (d *Dataset) forget(s *slot) {
-	if d.slots[s.bin] == s {
+	if !s.gone {
+		s.gone = true
 		delete(d.slots, s.bin)
 		d.recent.Remove(s.place)
 	}
@@ -210,10 +231,22 @@ func (d *Dataset) release(s *slot) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.users--
+	keep := d.max
 	if d.closed {
-		return d.evict(0)
+		keep = 0
 	}
-	return d.evict(d.max)
+	if s.gone && s.users == 0 {
+		return errors.Join(s.close(), d.evict(keep))
+	}
+	return d.evict(keep)
+}
+
+// close unmaps the index of a slot that nobody uses and nobody will.
+func (s *slot) close() error {
+	if s.x == nil {
+		return nil
+	}
+	return s.x.Close()
 }
 
 // evict unmaps the least recently used indexes that nobody is using until at most keep are left.
@@ -226,9 +259,7 @@ func (d *Dataset) evict(keep int) error {
 			continue
 		}
 		d.forget(s)
-		if s.x != nil {
-			errs = append(errs, s.x.Close())
-		}
+		errs = append(errs, s.close())
 	}
 	return errors.Join(errs...)
 }

@@ -5,22 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"runtime/debug"
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"golang.org/x/sys/unix"
 )
 
 // Index is one mapped index file. Its readers may run concurrently with each other, not with Close.
 // What it returns does not refer to the mapping.
 type Index struct {
-	name    string
+	mapping
 	bin     Bin
 	place   int // of the bin in its manifest
-	data    []byte
 	layout  layout
 	batches [][]buffers // by batch, then column
 }
@@ -33,56 +29,26 @@ type buffers struct {
 }
 
 // OpenIndex maps an index file and checks its structure, its columns and that it belongs to the
-// bin at place in the manifest. The file is closed again before it returns. Contents are checked as
+// bin at place in the manifest. It keeps a descriptor of the file until Close. Contents are checked as
 // they are read, except for the file's digest: whoever fetched the file has checked that, and
-// verification does it for files that were never fetched.
+// verification does it for files that were never fetched. Every method that reads compares afterwards what the
+// file is with what it was when it was opened: a *ChangedError says that it was written to.
 func OpenIndex(path string, m *Manifest, place int) (*Index, error) {
-	x := &Index{name: path, bin: m.Bins[place], place: place, layout: newLayout(m.Fields, m.Bins[place].container())}
-	data, err := mapFile(path)
+	file, err := mapFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("binfmt.OpenIndex %s: %w", path, err)
 	}
-	x.data = data
+	x := &Index{mapping: file, bin: m.Bins[place], place: place, layout: newLayout(m.Fields, m.Bins[place].container())}
 	if err := x.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("binfmt.OpenIndex %s: %w", path, err), x.Close())
 	}
 	return x, nil
 }
 
-func mapFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("not a regular file: %w", ErrIndex)
-	}
-	if info.Size() == 0 {
-		return nil, fmt.Errorf("the file is empty: %w", ErrIndex)
-	}
-	if info.Size() > math.MaxInt {
-		return nil, fmt.Errorf("%d bytes cannot be mapped on this machine: %w", info.Size(), ErrIndex)
-	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("mmap of %d bytes: %w", info.Size(), err)
-	}
-	return data, nil
-}
-
 // Close unmaps the file. A second call does nothing.
 func (x *Index) Close() error {
-	if x.data == nil {
-		return nil
-	}
-	err := unix.Munmap(x.data)
-	x.data, x.batches = nil, nil
-	if err != nil {
+	x.batches = nil
+	if err := x.close(); err != nil {
 		return fmt.Errorf("binfmt.Index.Close %s: %w", x.name, err)
 	}
 	return nil
@@ -91,20 +57,8 @@ func (x *Index) Close() error {
 // Rows returns the number of rows.
 func (x *Index) Rows() int64 { return x.bin.Samples }
 
-// guarded runs f, which reads a mapping. A file that is cut while it is mapped is a memory fault;
-// here it becomes an error, as do panics of the library over damaged contents.
-func guarded(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the file is damaged or was cut while in use: %v: %w", r, ErrIndex)
-		}
-	}()
-	return f()
-}
-
 func (x *Index) load() error {
-	return guarded(func() error {
+	return x.mapping.read(func() error {
 		guard := arrowGuard{x.data, x.layout, x.bin.Samples}
 		if err := guard.check(); err != nil {
 			return fmt.Errorf("%w: %w", err, ErrIndex)
@@ -211,10 +165,10 @@ func (x *Index) text(row int64, col int) ([]byte, error) {
 
 // read runs f for a row that exists, and puts file and row before its error.
 func (x *Index) read(op string, row int64, f func() error) error {
-	if row < 0 || row >= x.bin.Samples || x.data == nil {
+	if row < 0 || row >= x.bin.Samples || x.closed() {
 		return fmt.Errorf("binfmt.%s %s: row %d of %d: %w", op, x.name, row, x.bin.Samples, ErrNoSample)
 	}
-	if err := guarded(f); err != nil {
+	if err := x.mapping.read(f); err != nil {
 		return fmt.Errorf("binfmt.%s %s: row %d: %w", op, x.name, row, err)
 	}
 	return nil

@@ -190,7 +190,7 @@ func TestIndexFlips(t *testing.T) {
 
 // inMemory loads an index from ordinary memory, which is not to be closed.
 func inMemory(m *Manifest, data []byte) (*Index, error) {
-	x := &Index{name: "memory", bin: m.Bins[0], data: data, layout: newLayout(m.Fields, "")}
+	x := &Index{mapping: memoryOf(data), bin: m.Bins[0], layout: newLayout(m.Fields, "")}
 	return x, x.load()
 }
 
@@ -265,34 +265,6 @@ func TestIndexBelongsElsewhere(t *testing.T) {
 				t.Fatalf("error %v, want %v with %q and the file's name", err, c.want, c.words)
 			}
 		})
-	}
-}
-
-// TestIndexCutWhileMapped: reading past the end of a file that shrank is a memory fault, which has
-// to end as an error and not as the end of the process.
-func TestIndexCutWhileMapped(t *testing.T) {
-	rows := photoRows(BatchRows)
-	data := indexBytes(t, photoFields(), testUUID, rows)
-	path := filepath.Join(t.TempDir(), "index.arrow")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	x, err := OpenIndex(path, manifestOf(photoFields(), testUUID, rows, data), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer x.Close()
-	if err := os.Truncate(path, 4096); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := x.Part(BatchRows-1, "image"); !errors.Is(err, ErrIndex) || !strings.Contains(err.Error(), "cut") {
-		t.Fatalf("error %v, want ErrIndex that says the file was cut", err)
-	}
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := x.Key(0); !errors.Is(err, ErrIndex) {
-		t.Fatalf("error %v, want ErrIndex", err)
 	}
 }
 

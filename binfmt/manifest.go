@@ -51,6 +51,8 @@ var (
 	ErrVersion = errors.New("unknown version")
 	// ErrMismatch: two files of a dataset do not belong together.
 	ErrMismatch = errors.New("files do not belong together")
+	// ErrChanged: an index was written to in place after it was opened.
+	ErrChanged = errors.New("index changed since it was opened")
 	// ErrShort: fewer or more bytes than the index promises.
 	ErrShort = errors.New("wrong length")
 	// ErrNoSample: the sample's number is outside the dataset.

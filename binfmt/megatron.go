@@ -7,9 +7,6 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
-	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 )
 
 // Names of the fields of a dataset that was indexed from Megatron files.
@@ -23,29 +20,27 @@ const (
 //
 // Opening it reads a few pages only, whatever the number of sequences; Check reads all.
 type TokenIndex struct {
-	name  string
+	mapping
 	place int   // of the bin in its manifest
 	bytes int64 // of the .bin
 	idxHead
-	data     []byte
 	lengths  []byte // each array's memory goes on to the end of the file
 	pointers []byte
 	index    []byte
 	modes    []byte
-
-	err atomic.Pointer[error]
 }
 
 // OpenTokenIndex maps an .idx file and checks its head, its size, where its arrays start and end, and that they cover exactly the
-// binBytes of the .bin file beside it. The file is closed again before it returns. What lies between is checked as it is read, and
-// all at once by Check. Errors match ErrIndex, ErrVersion, or, if the two files do not belong together, ErrMismatch.
+// binBytes of the .bin file beside it. It keeps a descriptor of the file until Close. What lies between is checked as it is read, and
+// all at once by Check. Errors match ErrIndex, ErrVersion, or, if the two files do not belong together, ErrMismatch. Every method that
+// reads compares afterwards what the file is with what it was when it was opened: a *ChangedError says that it was written to.
 func OpenTokenIndex(path string, binBytes int64) (*TokenIndex, error) {
-	data, err := mapFile(path)
+	file, err := mapFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("binfmt.OpenTokenIndex %s: %w", path, err)
 	}
-	x := &TokenIndex{name: path, bytes: binBytes, data: data}
-	if err := guarded(x.load); err != nil {
+	x := &TokenIndex{mapping: file, bytes: binBytes}
+	if err := x.mapping.read(x.load); err != nil {
 		return nil, errors.Join(fmt.Errorf("binfmt.OpenTokenIndex %s: %w", path, err), x.Close())
 	}
 	return x, nil
@@ -99,12 +94,8 @@ func openTokensOf(path string, m *Manifest, place int) (*TokenIndex, error) {
 
 // Close unmaps the file. A second call does nothing.
 func (x *TokenIndex) Close() error {
-	if x.data == nil {
-		return nil
-	}
-	err := unix.Munmap(x.data)
-	x.data, x.lengths, x.pointers, x.index, x.modes = nil, nil, nil, nil, nil
-	if err != nil {
+	x.lengths, x.pointers, x.index, x.modes = nil, nil, nil, nil
+	if err := x.close(); err != nil {
 		return fmt.Errorf("binfmt.TokenIndex.Close %s: %w", x.name, err)
 	}
 	return nil
@@ -128,23 +119,6 @@ func (x *TokenIndex) Tokens() int64 { return x.bytes / x.size }
 // HasModes tells whether every sequence has a mode.
 func (x *TokenIndex) HasModes() bool { return x.modal }
 
-// Length returns the number of tokens of sequence i, 0 to Sequences()-1. It is never negative: where the file turns
-// out to be damaged or cut while in use, it is 0 and Err tells so from then on.
-func (x *TokenIndex) Length(i int64) int64 {
-	var n int64
-	if err := x.read("Length", i, x.sequences, func() error {
-		n = int64(int32(binary.LittleEndian.Uint32(x.lengths[4*i:])))
-		if n < 0 {
-			return fmt.Errorf("the length is %d: %w", n, ErrIndex)
-		}
-		return nil
-	}); err != nil {
-		x.fail(err)
-		return 0
-	}
-	return n
-}
-
 // Lengths fills dst with the numbers of tokens of the sequences from first on.
 func (x *TokenIndex) Lengths(dst []uint32, first int64) error {
 	if len(dst) == 0 {
@@ -165,37 +139,6 @@ func (x *TokenIndex) Lengths(dst []uint32, first int64) error {
 		}
 		return nil
 	})
-}
-
-// Offset returns the number of tokens before sequence i, 0 to Sequences(): the last is the number of all tokens. Where the
-// file turns out to be damaged or cut while in use, it is 0 and Err tells so from then on.
-func (x *TokenIndex) Offset(i int64) int64 {
-	if i == x.sequences {
-		return x.Tokens()
-	}
-	var n int64
-	if err := x.read("Offset", i, x.sequences, func() error {
-		n = le64(x.pointers[8*i:])
-		if n < 0 || n > x.bytes || n%x.size != 0 {
-			return fmt.Errorf("it lies at byte %d of the .bin, which has %d bytes, in elements of %d: %w", n, x.bytes, x.size, ErrIndex)
-		}
-		return nil
-	}); err != nil {
-		x.fail(err)
-		return 0
-	}
-	return n / x.size
-}
-
-func (x *TokenIndex) fail(err error) { x.err.CompareAndSwap(nil, &err) }
-
-// Err returns the first error that Length or Offset met, which cannot return it themselves. Who plans by them asks it
-// before the plan is used.
-func (x *TokenIndex) Err() error {
-	if err := x.err.Load(); err != nil {
-		return *err
-	}
-	return nil
 }
 
 // Extent returns where sequence i lies. It is inside the .bin and has whole elements.
@@ -280,13 +223,13 @@ func (x *TokenIndex) Scalar(row int64, field string) (Value, error) {
 
 // read runs f for entry i of n, and puts file and entry before its error.
 func (x *TokenIndex) read(op string, i, n int64, f func() error) error {
-	if x.data == nil {
+	if x.closed() {
 		return fmt.Errorf("binfmt.TokenIndex.%s %s: %w", op, x.name, fs.ErrClosed)
 	}
 	if i < 0 || i >= n {
 		return fmt.Errorf("binfmt.TokenIndex.%s %s: %d of %d: %w", op, x.name, i, n, ErrNoSample)
 	}
-	if err := guarded(f); err != nil {
+	if err := x.mapping.read(f); err != nil {
 		return fmt.Errorf("binfmt.TokenIndex.%s %s: entry %d: %w", op, x.name, i, err)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 
 // Check reads the whole file and holds every sequence and document to the format's rules, as CheckTokens does.
 func (x *TokenIndex) Check(ctx context.Context) error {
-	err := guarded(func() error {
+	err := x.mapping.read(func() error {
 		_, _, err := CheckTokens(ctx, bytes.NewReader(x.data), int64(len(x.data)), x.bytes)
 		return err
 	})

@@ -416,25 +416,34 @@ func (f *tallyFile) Close() error {
 	return f.File.Close()
 }
 
-// contents returns a digest of the next n batches, epochs running on: ids, positions and all bytes.
+// contents returns the digests of the next n batches, epochs running on.
 func contents(t testing.TB, l *Loader, n int) string {
 	t.Helper()
-	h := sha256.New()
 	var out string
 	for range n {
-		b, err := l.Next(t.Context())
-		if err == io.EOF {
-			b, err = l.Next(t.Context())
-		}
+		digest, err := nextDigest(t, l)
 		must(t, err)
-		h.Reset()
-		fmt.Fprint(h, b.Step, b.Epoch, b.Samples)
-		for _, f := range b.Fields {
-			fmt.Fprint(h, f.Name, f.Dtype, f.Shape, f.Strides, f.Strings)
-			h.Write(f.Bytes)
-		}
-		b.Release()
-		out += hex.EncodeToString(h.Sum(nil)[:8]) + " "
+		out += digest + " "
 	}
 	return out
+}
+
+// nextDigest returns a digest of the next batch, epochs running on: ids, positions and all bytes.
+func nextDigest(t testing.TB, l *Loader) (string, error) {
+	t.Helper()
+	b, err := l.Next(t.Context())
+	if err == io.EOF {
+		b, err = l.Next(t.Context())
+	}
+	if err != nil {
+		return "", err
+	}
+	defer b.Release()
+	h := sha256.New()
+	fmt.Fprint(h, b.Step, b.Epoch, b.Samples)
+	for _, f := range b.Fields {
+		fmt.Fprint(h, f.Name, f.Dtype, f.Shape, f.Strides, f.Strings)
+		h.Write(f.Bytes)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }

@@ -306,9 +306,6 @@ func (l *Loader) release() error {
 	} else if l.o.Runner != nil {
 		errs = append(errs, l.o.Runner.Close())
 	}
-	if l.tokens != nil {
-		errs = append(errs, l.tokens.close())
-	}
 	if l.data != nil {
 		errs = append(errs, l.data.close())
 	}

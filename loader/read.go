@@ -186,7 +186,7 @@ func passing(err error) bool {
 	if errors.As(err, &short) {
 		return false
 	}
-	for _, fatal := range []error{binfmt.ErrMismatch, binfmt.ErrHeader, binfmt.ErrVersion, binfmt.ErrIndex, binfmt.ErrNoSample} {
+	for _, fatal := range []error{binfmt.ErrMismatch, binfmt.ErrHeader, binfmt.ErrVersion, binfmt.ErrIndex, binfmt.ErrChanged, binfmt.ErrNoSample} {
 		if errors.Is(err, fatal) {
 			return false
 		}

@@ -133,11 +133,11 @@ type tokenMode struct {
 	ones, counting []byte
 }
 
-// openTokens opens the indexes of all token files and plans the samples. It reads no token.
+// openTokens reads the indexes of all token files and plans the samples. It reads no token.
 func (l *Loader) openTokens(ctx context.Context) (err error) {
 	o := l.o.Tokens
 	m := &tokenMode{length: o.SequenceLength, packed: o.packed(), limit: math.MaxInt64 + 1}
-	l.tokens = m // released with the Loader, also if it fails half-way
+	l.tokens = m
 	if o.VocabSize > 0 {
 		m.limit = uint64(o.VocabSize)
 	}
@@ -148,7 +148,7 @@ func (l *Loader) openTokens(ctx context.Context) (err error) {
 		return err
 	}
 	for i, member := range l.data.members {
-		s, err := openTokenSource(ctx, member)
+		s, err := openTokenSource(ctx, member, o.Megatron != nil || o.Packing == tokens.Chunk || o.Packing == tokens.BestFit)
 		if err != nil {
 			return err
 		}
@@ -215,14 +215,6 @@ func (m *tokenMode) number(ref sampler.SampleRef) uint64 {
 	return n
 }
 
-func (m *tokenMode) close() error {
-	var errs []error
-	for _, s := range m.sources {
-		errs = append(errs, s.close())
-	}
-	return errors.Join(errs...)
-}
-
 // A tokenSource is one dataset of tokens.
 type tokenSource struct {
 	number int // in tokenMode.sources
@@ -231,21 +223,22 @@ type tokenSource struct {
 	size   int64 // bytes of a token in the files
 	bins   []tokenBin
 	order  tokenOrder
-	// lengths are those of all sequences; empty where the order takes bins for sequences.
+	// lengths are those of all sequences, and marks the tokens before every markEvery-th of them; empty where the order takes
+	// bins for sequences.
 	lengths sequenceLengths
+	marks   []int64
 }
 
 // tokenBin is one pair of .bin and .idx.
 type tokenBin struct {
-	index *binfmt.TokenIndex
-	free  func() error
+	tokens int64
 	// firstToken and firstSequence count what lies in the bins before.
 	firstToken, firstSequence int64
 }
 
-// openTokenSource maps the indexes of a dataset and checks every one whole: after that each file is one
-// stream without gaps.
-func openTokenSource(ctx context.Context, data *dataset) (_ *tokenSource, err error) {
+// openTokenSource reads the indexes of a dataset, each whole: after that each file is one stream without gaps, and what becomes of the
+// indexes does not matter any more. sequences says that the order needs the lengths of sequences.
+func openTokenSource(ctx context.Context, data *dataset, sequences bool) (*tokenSource, error) {
 	field, ok := data.manifest.Field(binfmt.TokensField)
 	if !ok || field.Kind != binfmt.Tokens {
 		return nil, fmt.Errorf("%s: tokens: the dataset has %v, no tokens: index Megatron files with `stepahead index`: %w", data.store.Address(data.dir), fieldNames(data.manifest), ErrOptions)
@@ -254,48 +247,53 @@ func openTokenSource(ctx context.Context, data *dataset) (_ *tokenSource, err er
 	if strings.HasPrefix(s.dtype, "float") {
 		return nil, fmt.Errorf("%s: tokens: the files hold %s: token ids are whole numbers: %w", data.store.Address(data.dir), s.dtype, ErrOptions)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
-	var token, sequence int64
+	if sequences {
+		s.lengths = sequenceLengths{}
+	}
+	var at tokenBin
 	for bin := range data.manifest.Bins {
-		index, free, err := data.index.Tokens(ctx, bin)
+		n, err := s.addBin(ctx, bin, at, sequences)
 		if err != nil {
 			return nil, err
 		}
-		s.bins = append(s.bins, tokenBin{index, free, token, sequence})
-		if err := index.Check(ctx); err != nil {
-			return nil, err
-		}
-		if index.HasModes() {
-			return nil, fmt.Errorf("%s: tokens: bin %s holds images between its tokens: %w", data.store.Address(data.dir), data.manifest.Bins[bin].Name, ErrOptions)
-		}
-		token, sequence = token+index.Tokens(), sequence+index.Sequences()
+		at.firstToken, at.firstSequence = at.firstToken+s.bins[bin].tokens, at.firstSequence+n
+	}
+	if sequences {
+		s.mark()
 	}
 	return s, nil
+}
+
+// addBin reads the index of a bin and returns how many sequences it has.
+func (s *tokenSource) addBin(ctx context.Context, bin int, at tokenBin, sequences bool) (n int64, err error) {
+	index, free, err := s.data.index.Tokens(ctx, bin)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, free()) }()
+	if err := index.Check(ctx); err != nil {
+		return 0, err
+	}
+	if index.HasModes() {
+		return 0, fmt.Errorf("%s: tokens: bin %s holds images between its tokens: %w", s.data.store.Address(s.data.dir), s.data.manifest.Bins[bin].Name, ErrOptions)
+	}
+	at.tokens, n = index.Tokens(), index.Sequences()
+	s.bins = append(s.bins, at)
+	if !sequences {
+		return n, nil
+	}
+	s.lengths = slices.Grow(s.lengths, int(n))[:int64(len(s.lengths))+n]
+	return n, index.Lengths(s.lengths[at.firstSequence:], 0)
 }
 
 // plan makes the order of the source's samples.
 func (s *tokenSource) plan(o tokens.Options) (err error) {
 	var lengths sampler.Lengths = binLengths(s.bins)
-	if o.Packing == tokens.Chunk || o.Packing == tokens.BestFit {
-		if s.lengths, err = s.sequenceLengths(); err != nil {
-			return err
-		}
+	if s.lengths != nil {
 		lengths = s.lengths
 	}
 	s.order, err = tokens.New(lengths, o)
 	return err
-}
-
-func (s *tokenSource) close() error {
-	var errs []error
-	for _, b := range s.bins {
-		errs = append(errs, b.free())
-	}
-	return errors.Join(errs...)
 }
 
 // spec has the order be one of samples of tokens.

@@ -66,9 +66,7 @@ func (l *Loader) buildTokens(ctx context.Context, step int64, clock *phaseClock)
 }
 
 func (b *tokenBuild) make(ctx context.Context) (*Batch, error) {
-	if err := b.plan(); err != nil {
-		return nil, err
-	}
+	b.plan()
 	if err := b.allocate(); err != nil {
 		return nil, err
 	}
@@ -82,7 +80,7 @@ func (b *tokenBuild) make(ctx context.Context) (*Batch, error) {
 }
 
 // plan finds the runs of every sample.
-func (b *tokenBuild) plan() error {
+func (b *tokenBuild) plan() {
 	var pieces []sampler.Piece
 	for slot, ref := range b.refs {
 		var s *tokenSource
@@ -91,22 +89,16 @@ func (b *tokenBuild) plan() error {
 		if b.m.packed {
 			add = b.addPack
 		}
-		if err := add(slot, ref, s, pieces); err != nil {
-			return fmt.Errorf("%s: %w", b.l.nameOf(ref), err)
-		}
+		add(slot, ref, s, pieces)
 	}
-	return nil
 }
 
 // addStream adds the runs of a sample whose pieces are L+1 tokens of a stream. Pieces that lie behind one
 // another are one run.
-func (b *tokenBuild) addStream(slot int, ref sampler.SampleRef, s *tokenSource, pieces []sampler.Piece) error {
+func (b *tokenBuild) addStream(slot int, ref sampler.SampleRef, s *tokenSource, pieces []sampler.Piece) {
 	at, first := int64(0), len(b.runs)
 	for _, p := range pieces {
-		bin, token, err := s.place(p)
-		if err != nil {
-			return err
-		}
+		bin, token := s.place(p)
 		if n := len(b.runs); n > first && b.runs[n-1].bin == bin && b.runs[n-1].token+b.runs[n-1].n == token {
 			b.runs[n-1].n += p.Len
 		} else {
@@ -118,18 +110,14 @@ func (b *tokenBuild) addStream(slot int, ref sampler.SampleRef, s *tokenSource, 
 		r := &b.runs[first+i]
 		r.inputs = min(r.n, b.m.length-r.at)
 	}
-	return nil
 }
 
 // addPack adds the runs of a sample whose pieces stand for themselves.
-func (b *tokenBuild) addPack(slot int, ref sampler.SampleRef, s *tokenSource, pieces []sampler.Piece) error {
+func (b *tokenBuild) addPack(slot int, ref sampler.SampleRef, s *tokenSource, pieces []sampler.Piece) {
 	at := int64(0)
 	parts := make([]tokenPart, 0, len(pieces))
 	for _, p := range pieces {
-		bin, token, err := s.place(p)
-		if err != nil {
-			return err
-		}
+		bin, token := s.place(p)
 		r := tokenRun{ref: ref, source: s, bin: bin, token: token, n: p.Len, slot: slot, at: at, inputs: p.Len}
 		on := s.goesOn(p)
 		if on {
@@ -140,7 +128,6 @@ func (b *tokenBuild) addPack(slot int, ref sampler.SampleRef, s *tokenSource, pi
 		at += p.Len
 	}
 	b.parts = append(b.parts, parts)
-	return nil
 }
 
 // pastBytes is the size of a batch from which on it is written past the caches: with the steps that are built ahead

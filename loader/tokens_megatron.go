@@ -30,10 +30,7 @@ type MegatronOptions struct {
 
 // planMegatron makes Megatron's order over all sources.
 func (m *tokenMode) planMegatron(o Options) error {
-	options, err := m.megatronOptions(*o.Tokens.Megatron)
-	if err != nil {
-		return err
-	}
+	options := m.megatronOptions(*o.Tokens.Megatron)
 	part, micro := o.Tokens.Megatron.Part, o.Tokens.Megatron.MicroBatch
 	if micro < 0 || micro > 0 && o.GlobalBatch%(micro*int64(o.World)) != 0 {
 		return fmt.Errorf("global batch %d, micro batch %d, %d ranks: the batch must be a multiple of the micro batches of all ranks: %w", o.GlobalBatch, micro, o.World, ErrOptions)
@@ -48,13 +45,9 @@ func (m *tokenMode) planMegatron(o Options) error {
 	return nil
 }
 
-func (m *tokenMode) megatronOptions(o MegatronOptions) (megatron.Options, error) {
+func (m *tokenMode) megatronOptions(o MegatronOptions) megatron.Options {
 	blend := &megatron.Blend{Weights: o.Weights}
 	for _, s := range m.sources {
-		var err error
-		if s.lengths, err = s.sequenceLengths(); err != nil {
-			return megatron.Options{}, err
-		}
 		blend.Sources = append(blend.Sources, s.lengths)
 	}
 	options := megatron.Options{Seed: o.Seed, SequenceLength: m.length, Surplus: o.Surplus}
@@ -64,7 +57,7 @@ func (m *tokenMode) megatronOptions(o MegatronOptions) (megatron.Options, error)
 	} else {
 		options.PerSplit[o.Part] = blend
 	}
-	return options, nil
+	return options
 }
 
 // locate returns the source and the pieces of a sample, appended to dst.

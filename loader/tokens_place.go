@@ -11,7 +11,7 @@ import (
 type binLengths []tokenBin
 
 func (b binLengths) Sequences() int64     { return int64(len(b)) }
-func (b binLengths) Length(i int64) int64 { return b[i].index.Tokens() }
+func (b binLengths) Length(i int64) int64 { return b[i].tokens }
 
 func (b binLengths) Offset(i int64) int64 {
 	if i < int64(len(b)) {
@@ -20,7 +20,7 @@ func (b binLengths) Offset(i int64) int64 {
 	if i == 0 {
 		return 0
 	}
-	return b[i-1].firstToken + b[i-1].index.Tokens()
+	return b[i-1].firstToken + b[i-1].tokens
 }
 
 // sequenceLengths are the lengths of all sequences of a dataset, in memory: orders that are not those of
@@ -30,29 +30,36 @@ type sequenceLengths []uint32
 func (s sequenceLengths) Sequences() int64     { return int64(len(s)) }
 func (s sequenceLengths) Length(i int64) int64 { return int64(s[i]) }
 
-func (s *tokenSource) sequenceLengths() (sequenceLengths, error) {
+// markEvery is how many sequences a mark is for: few enough that adding their lengths up costs less than reading what a piece has.
+const markEvery = 64
+
+// mark notes how many tokens lie before every markEvery-th sequence.
+func (s *tokenSource) mark() {
 	var n int64
-	for _, b := range s.bins {
-		n += b.index.Sequences()
-	}
-	lengths := make(sequenceLengths, n)
-	for _, b := range s.bins {
-		if err := b.index.Lengths(lengths[b.firstSequence:][:b.index.Sequences()], 0); err != nil {
-			return nil, err
+	for i, length := range s.lengths {
+		if i%markEvery == 0 {
+			s.marks = append(s.marks, n)
 		}
+		n += int64(length)
 	}
-	return lengths, nil
+}
+
+// before is the number of tokens before a sequence, in all bins.
+func (s *tokenSource) before(sequence int64) int64 {
+	n := s.marks[sequence/markEvery]
+	for _, length := range s.lengths[sequence-sequence%markEvery : sequence] {
+		n += int64(length)
+	}
+	return n
 }
 
 // place returns where a piece lies: its bin, and its first token in the bin's file.
-func (s *tokenSource) place(p sampler.Piece) (bin int, token int64, err error) {
+func (s *tokenSource) place(p sampler.Piece) (bin int, token int64) {
 	if s.lengths == nil {
-		return int(p.Sequence), p.Off, nil
+		return int(p.Sequence), p.Off
 	}
 	bin = sort.Search(len(s.bins), func(i int) bool { return s.bins[i].firstSequence > p.Sequence }) - 1
-	b := s.bins[bin]
-	token = b.index.Offset(p.Sequence-b.firstSequence) + p.Off
-	return bin, token, b.index.Err()
+	return bin, s.before(p.Sequence) - s.bins[bin].firstToken + p.Off
 }
 
 // goesOn tells whether the sequence of a piece has a token behind it.

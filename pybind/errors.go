@@ -57,7 +57,11 @@ func encode(err error) error {
 	}
 	var changed *store.IdentityError
 	if errors.As(err, &changed) {
-		return &codedError{fmt.Sprintf("EIDENTITY: %s\nopened as %s\nnow %s", oneLine(err), changed.Pinned, changed.Now)}
+		return identityChanged(err, string(changed.Pinned), string(changed.Now))
+	}
+	var index *binfmt.ChangedError
+	if errors.As(err, &index) {
+		return identityChanged(err, index.Pinned, index.Now)
 	}
 	code := codeOf(err)
 	var bad *loader.BadSampleError
@@ -69,6 +73,11 @@ func encode(err error) error {
 		}
 	}
 	return &codedError{fmt.Sprintf("%s: %v", code, err)}
+}
+
+// identityChanged is about a file that is not the version any more that was opened.
+func identityChanged(err error, pinned, now string) error {
+	return &codedError{fmt.Sprintf("EIDENTITY: %s\nopened as %s\nnow %s", oneLine(err), pinned, now)}
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", " ") }

@@ -62,9 +62,14 @@ func TestMismatchCarriesItsDiff(t *testing.T) {
 }
 
 func TestIdentityErrorCarriesBoth(t *testing.T) {
-	got := encode(fmt.Errorf("step 1:\n%w", &store.IdentityError{Name: "/d/b.bin", Pinned: "v1", Now: "v2"})).Error()
-	if lines := strings.Split(got, "\n"); len(lines) != 3 || lines[1] != "opened as v1" || lines[2] != "now v2" || !strings.HasPrefix(got, "EIDENTITY: step 1: identity changed: /d/b.bin") {
-		t.Errorf("%q: want the message and a line for each version", got)
+	for _, changed := range []error{
+		&store.IdentityError{Name: "/d/b.bin", Pinned: "v1", Now: "v2"}, &binfmt.ChangedError{Name: "/d/b.bin", Pinned: "v1", Now: "v2"},
+		fmt.Errorf("%w; opened again: %w", &binfmt.ChangedError{Name: "/d/b.bin", Pinned: "v1", Now: "v2"}, &store.DigestError{}),
+	} {
+		got := encode(fmt.Errorf("step 1:\n%w", changed)).Error()
+		if lines := strings.Split(got, "\n"); len(lines) != 3 || lines[1] != "opened as v1" || lines[2] != "now v2" || !strings.HasPrefix(got, "EIDENTITY: step 1: identity changed: /d/b.bin") {
+			t.Errorf("%q: want the message and a line for each version", got)
+		}
 	}
 }
 

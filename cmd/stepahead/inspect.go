@@ -77,7 +77,7 @@ func indexCache(given string) (string, error) {
 
 // codeOfDataset gives a damaged dataset the exit code of a finding.
 func codeOfDataset(err error) error {
-	for _, bad := range []error{binfmt.ErrManifest, binfmt.ErrIndex, binfmt.ErrVersion, binfmt.ErrMismatch, store.ErrCorrupt} {
+	for _, bad := range []error{binfmt.ErrManifest, binfmt.ErrIndex, binfmt.ErrVersion, binfmt.ErrMismatch, binfmt.ErrChanged, store.ErrCorrupt} {
 		if errors.Is(err, bad) {
 			return exit.Finding(err)
 		}

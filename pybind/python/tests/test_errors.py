@@ -7,6 +7,7 @@ import inspect
 import pathlib
 import pickle
 import shutil
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -208,3 +209,33 @@ def test_stub_is_what_was_built() -> None:
         if name[0].isupper() and not name.startswith("Ptr_")
     }
     assert declared == built
+
+
+def cut(index: pathlib.Path) -> None:
+    with index.open("r+b") as f:
+        f.truncate(100)
+
+
+def fill_with_zeros(index: pathlib.Path) -> None:
+    size = index.stat().st_size
+    with index.open("r+b") as f:
+        f.write(bytes(size))
+
+
+@pytest.mark.parametrize("spoil", [cut, fill_with_zeros])
+def test_an_index_changed_in_place_stops_the_run(
+    dataset: pathlib.Path, tmp_path: pathlib.Path, spoil: Callable[[pathlib.Path], None]
+) -> None:
+    mine = pathlib.Path(shutil.copytree(dataset, tmp_path / "photos"))
+    with (
+        open_loader(mine, epochs=None) as loader,
+        pytest.raises(stepahead.IdentityError, match="identity changed") as caught,
+    ):
+        next(iter(loader))
+        spoil(*mine.glob("*.arrow"))
+        while True:
+            for batch in loader:
+                assert len(batch["label"]) == 8
+    opened, now = caught.value.diff
+    assert opened.startswith("opened as inode ") and now.startswith("now inode ")
+    assert str(next(mine.glob("*.arrow"))) in str(caught.value) and "nil pointer" not in str(caught.value)
