@@ -28,11 +28,17 @@ type Options struct {
 	Group bool
 }
 
+// maxFiles bounds the files of all folders, which are held in memory until they are indexed: about 2 GB.
+const maxFiles = 1 << 24
+
 // Container is folders of files.
-type Container struct{ o Options }
+type Container struct {
+	o    Options
+	most int // files
+}
 
 // New returns the container.
-func New(o Options) *Container { return &Container{o} }
+func New(o Options) *Container { return &Container{o, maxFiles} }
 
 // Name implements foreign.Container.
 func (*Container) Name() string { return binfmt.Folder }
@@ -58,9 +64,10 @@ func (*Container) Classes(shards []foreign.Shard) []string {
 
 // Shards implements foreign.Container. Each folder that is named becomes a bin, its files to any depth, in the order of
 // ImageFolder. If one
-// of them has class folders, all have the same.
+// of them has class folders, all have the same. More than 16 million files in all are refused.
 func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.Shard, error) {
 	var shards []foreign.Shard
+	room := c.most
 	for _, name := range src.Names {
 		info, err := src.Store.Stat(ctx, name)
 		if err != nil {
@@ -69,10 +76,11 @@ func (c *Container) Shards(ctx context.Context, src foreign.Source) ([]foreign.S
 		if !info.Dir {
 			return nil, nil
 		}
-		l, err := c.list(ctx, src.Store, name)
+		l, err := c.list(ctx, src.Store, name, room)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", src.Store.Address(name), err)
 		}
+		room -= len(l.files)
 		if len(shards) > 0 && !slices.Equal(l.classes, c.Classes(shards)) {
 			return nil, fmt.Errorf("%s: the class folders are %.500q, those of %s are %.500q: all folders of a dataset have the same: %w",
 				src.Store.Address(name), l.classes, src.Store.Address(shards[0].Name), c.Classes(shards), foreign.ErrContainer)
@@ -92,7 +100,8 @@ type listing struct {
 // file is one file. With groups, key and field are those of its sample.
 type file struct{ path, key, field string }
 
-func (c *Container) list(ctx context.Context, st store.Store, root string) (*listing, error) {
+// list walks a folder, which may have room more files.
+func (c *Container) list(ctx context.Context, st store.Store, root string, room int) (*listing, error) {
 	l := &listing{}
 	var folders []string // directly below the root
 	base := strings.TrimSuffix(root, "/") + "/"
@@ -113,6 +122,8 @@ func (c *Container) list(ctx context.Context, st store.Store, root string) (*lis
 				if !strings.Contains(rel, "/") {
 					folders = append(folders, rel)
 				}
+			case len(l.files) == room:
+				return nil, fmt.Errorf("at %q: more than %d files in all: `stepahead pack` folders of it one by one, or index tar files of it: %w", rel, c.most, foreign.ErrContainer)
 			default:
 				l.files = append(l.files, file{path: rel})
 			}

@@ -180,3 +180,19 @@ func TestAsPeer(t *testing.T) {
 		t.Errorf("%d samples, %q, %v", len(got), warnings, err)
 	}
 }
+
+// TestTooManyFiles: the files of all folders are counted, hidden ones left out, and one too many is refused while they are listed.
+func TestTooManyFiles(t *testing.T) {
+	dir := tree(t, "a/x/1.png", "a/x/.hidden.png", "a/y/2.png", "b/x/3.png", "b/y/4.png")
+	src := source(t, dir, "/a", "/b")
+	c := New(Options{})
+	c.most = 4
+	if shards, err := c.Shards(t.Context(), src); err != nil || len(shards) != 2 {
+		t.Fatalf("%d shards, %v", len(shards), err)
+	}
+	c.most = 3
+	_, err := c.Shards(t.Context(), src)
+	if !errors.Is(err, foreign.ErrContainer) || !strings.Contains(err.Error(), "/b: at ") || !strings.Contains(err.Error(), "more than 3 files") {
+		t.Errorf("%v, want that /b has too many", err)
+	}
+}
