@@ -63,6 +63,7 @@ func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
 		return exit.Usage(errors.New("index: -o DATASET is missing"))
 	}
 	kinds, err := f.containers(indexed())
+	defer closeAll(kinds)
 	if err == nil {
 		err = checkWorkers(f.options.Workers)
 	}
@@ -86,7 +87,6 @@ func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
 	progress := newMeter(errOut)
 	progress.bytes = true
 	f.options.Progress = func(p foreign.Progress) { progress.show(pack.Progress{Phase: p.Phase, Done: p.Done, Total: p.Total}) }
-	defer closeAll(kinds)
 	start := time.Now()
 	m, err := foreign.Index(ctx, kinds, src, place.Name, f.options)
 	progress.done()

@@ -47,6 +47,7 @@ func (f *packFlags) findContainers(ctx context.Context) (*foundContainers, error
 	}
 	c, err := openContainers(ctx, f.sources)
 	if err != nil {
+		closeAll(kinds)
 		return nil, fmt.Errorf("pack: %w", err)
 	}
 	c.kinds, c.source.Chosen = kinds, f.format != ""
