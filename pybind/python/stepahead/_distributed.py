@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import os
 import sys
@@ -13,6 +14,7 @@ from stepahead._errors import OptionError
 _JOB_VARIABLES = ("STEPAHEAD_JOB", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID")
 
 _starts = itertools.count()
+_namesakes: collections.Counter[str] = collections.Counter()  # loaders made so far, by run
 
 
 def _group() -> Any | None:
@@ -31,6 +33,15 @@ def rank_and_world(rank: int | None, world_size: int | None) -> tuple[int, int]:
         return rank, world_size
     group = _group()
     return (group.get_rank(), group.get_world_size()) if group else (0, 1)
+
+
+def channel(run: str) -> str:
+    """What the keys of one more loader begin with, so that loaders of the same run do not read each other's.
+
+    It is the same on ranks that make their loaders in the same order.
+    """
+    _namesakes[run] += 1
+    return f"{run}/{_namesakes[run]}"
 
 
 def disagrees(key: str, mine: str) -> bool:

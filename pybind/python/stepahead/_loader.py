@@ -15,7 +15,7 @@ from typing import Any
 from stepahead import _arguments, _binding, _plans, _sources, _tokens
 from stepahead._arrays import Lease, stored, views
 from stepahead._batch import Batch
-from stepahead._distributed import disagrees, job_and_run, rank_and_world
+from stepahead._distributed import channel, disagrees, job_and_run, rank_and_world
 from stepahead._errors import ClosedError, DatasetError, OptionError
 from stepahead.transforms import Compose
 
@@ -201,6 +201,8 @@ class DataLoader:
         if nameless:
             job = None
         self._job, self._run = job, run
+        # A loader of one rank, as rank 0 may have of its own, agrees with nobody.
+        self._channel = channel(run) if order == "given" and world_size > 1 else None
         self._given = 0  # calls of give
         self._views = views(output)
         _tell_torch()
@@ -354,7 +356,7 @@ class DataLoader:
         text = _arguments.dumps({k: v for k, v in lists.items() if v is not None})
         digest = hashlib.sha256(text.encode()).hexdigest()
         self._given += 1
-        if disagrees(f"given/{self._run}/{self._given}", digest):
+        if self._channel and disagrees(f"given/{self._channel}/{self._given}", digest):
             raise OptionError("give: this rank was given other samples than another one: all must be given the same")
         _binding.call("Give", self._open_handle(), text)
 
