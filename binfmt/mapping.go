@@ -89,8 +89,12 @@ func versionOf(f *os.File) (version, error) {
 	return version{int64(st.Ino), st.Size, st.Mtim.Nano()}, nil
 }
 
-// read runs f, which reads the mapping. Nothing that f found counts unless the file is, after it, still what was mapped.
+// read runs f, which reads the mapping. Nothing that f found counts unless the file is, after it, still what was mapped. The look
+// before it is for programs in which others handle memory faults, as Python's faulthandler does: reading a file that was cut ends them.
 func (m *mapping) read(f func() error) error {
+	if err := m.unchanged(); err != nil {
+		return err
+	}
 	err := m.guarded(f)
 	if changed := m.unchanged(); changed != nil {
 		return changed

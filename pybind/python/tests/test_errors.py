@@ -7,6 +7,8 @@ import inspect
 import pathlib
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -239,3 +241,24 @@ def test_an_index_changed_in_place_stops_the_run(
     opened, now = caught.value.diff
     assert opened.startswith("opened as inode ") and now.startswith("now inode ")
     assert str(next(mine.glob("*.arrow"))) in str(caught.value) and "nil pointer" not in str(caught.value)
+
+
+def test_a_cut_index_ends_no_program_with_a_fault_handler(dataset: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """One that is enabled after ours takes memory faults, and ends the program."""
+    mine = pathlib.Path(shutil.copytree(dataset, tmp_path / "photos"))
+    program = """
+import faulthandler, os, sys
+import stepahead
+loader = stepahead.DataLoader(sys.argv[1], global_batch=8, fields=["label"], epochs=None)
+next(iter(loader))
+faulthandler.enable()
+os.truncate(sys.argv[2], 0)
+try:
+    while True:
+        for _ in loader: pass
+except stepahead.IdentityError as error:
+    print(error)
+"""
+    command = [sys.executable, "-c", program, str(mine), *map(str, mine.glob("*.arrow"))]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0 and "identity changed" in result.stdout, result.stderr
