@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -41,7 +43,7 @@ func Begin(ctx context.Context, st store.Store, name string, o Options) (*Writer
 	if w.claim, err = hold(ctx, st, path.Join(name, claimName), o.Patience); err != nil {
 		return nil, fmt.Errorf("save.Begin %s: %w", st.Address(name), err)
 	}
-	if w.removed, err = clean(ctx, st, name, o); err != nil {
+	if err := w.clean(ctx, o.Overwrite); err != nil {
 		return nil, errors.Join(fmt.Errorf("save.Begin %s: %w", st.Address(name), err), w.release())
 	}
 	return w, nil
@@ -82,34 +84,56 @@ func hold(ctx context.Context, st store.Store, name string, patience time.Durati
 }
 
 // clean removes what earlier saves left.
-func clean(ctx context.Context, st store.Store, name string, o Options) (removed []string, err error) {
-	infos, err := st.List(ctx, name)
+func (w *Writer) clean(ctx context.Context, overwrite bool) error {
+	st := w.s.st
+	infos, err := st.List(ctx, w.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var markers, files []string
 	for _, info := range infos {
 		switch base := path.Base(info.Name); {
 		case info.Dir:
-		case matches(o.Layout.Markers, base):
+		case matches(w.layout.Markers, base):
 			markers = append(markers, info.Name)
-		case matches(o.Layout.Files, base):
+		case matches(w.layout.Files, base):
 			files = append(files, info.Name)
 		}
 	}
-	if len(markers) > 0 && !o.Overwrite {
-		return nil, fmt.Errorf("%w: %s is that of a complete save: choose another path, or set Overwrite", fs.ErrExist, st.Address(markers[0]))
+	if len(markers) > 0 && !overwrite {
+		return fmt.Errorf("%w: %s is that of a complete save: choose another path, or set Overwrite", fs.ErrExist, st.Address(markers[0]))
+	}
+	for _, n := range markers { // in order, before any file
+		if err := remove(ctx, st, n); err != nil {
+			return err
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(removals)
+	for _, n := range files {
+		g.Go(func() error { return remove(ctx, st, n) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	for _, n := range slices.Concat(markers, files) {
-		if err := st.Remove(ctx, n); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return removed, err
-		}
-		removed = append(removed, path.Base(n))
+		w.removed = append(w.removed, path.Base(n))
 	}
-	return removed, nil
+	return nil
+}
+
+// removals is how many files are removed at a time.
+const removals = 16
+
+// remove removes a file, if it is still there.
+func remove(ctx context.Context, st store.Store, name string) error {
+	if err := st.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // Removed names the files of earlier saves that Begin has removed.

@@ -30,6 +30,7 @@ var goroutineOwners = map[string]string{
 	"checkpoint/digest.go":          "a reading waits for its readers of files",
 	"checkpoint/nodecache/lock.go":  "whoever holds a lock waits for its signs of life to end",
 	"checkpoint/ranges/run.go":      "Read waits for its reads",
+	"checkpoint/save/begin.go":      "Begin waits for its removals",
 	"checkpoint/save/send.go":       "Wait, Commit, Abort and a file's Close wait for all of them",
 	"cmd/stepahead/cat.go":          "the command waits for its reader and its writer",
 	"cmd/stepahead-agent/serve.go":  "the program waits for both of its servers",
