@@ -56,6 +56,9 @@ func (s *Store) List(ctx context.Context, dir string) ([]store.Info, error) {
 		return nil, failed(s.root, "List", dir, err)
 	}
 	folder, err := s.root.OpenRoot(rel(dir))
+	if info, errStat := s.root.Stat(rel(dir)); err != nil && errStat == nil && !info.IsDir() {
+		err = syscall.ENOTDIR // for which os has an error of its own
+	}
 	if err != nil {
 		return nil, failed(s.root, "List", dir, err)
 	}

@@ -42,10 +42,11 @@ type Store struct {
 }
 
 var (
-	_ store.Store      = (*Store)(nil)
-	_ store.Localizer  = (*Store)(nil)
-	_ store.BlockSizer = (*Store)(nil)
-	_ store.Replicator = (*Store)(nil)
+	_ store.Store       = (*Store)(nil)
+	_ store.Localizer   = (*Store)(nil)
+	_ store.BlockSizer  = (*Store)(nil)
+	_ store.Replicator  = (*Store)(nil)
+	_ store.FolderMaker = (*Store)(nil)
 )
 
 // ErrNode: Options.Node is no node of the store.

@@ -201,6 +201,18 @@ func replaceFile(root *os.Root, name string, data []byte) error {
 	return syncFolder(root, path.Dir(name))
 }
 
+// MakeFolder implements store.FolderMaker.
+func (s *Store) MakeFolder(ctx context.Context, name string) error {
+	err := begin(ctx, name)
+	if err == nil {
+		err = makeFolders(s.root, rel(name))
+	}
+	if err != nil {
+		return failed(s.root, "MakeFolder", name, err)
+	}
+	return nil
+}
+
 // makeFolders makes a folder and its parents; each is durable in its own parent.
 func makeFolders(root *os.Root, name string) error {
 	if info, err := root.Stat(name); err == nil {

@@ -12,10 +12,11 @@ import (
 )
 
 var (
-	_ store.Store      = (*Store)(nil)
-	_ store.Replicator = (*Store)(nil)
-	_ store.Replacer   = (*Store)(nil)
-	_ store.BlockSizer = (*Store)(nil)
+	_ store.Store       = (*Store)(nil)
+	_ store.Replicator  = (*Store)(nil)
+	_ store.Replacer    = (*Store)(nil)
+	_ store.BlockSizer  = (*Store)(nil)
+	_ store.FolderMaker = (*Store)(nil)
 )
 
 // errReadOnly: the Store was made without what writing needs.
@@ -132,6 +133,18 @@ func (w *writing) replace(ctx context.Context, path string, data []byte) error {
 		err = d.publish()
 	}
 	return errors.Join(err, d.abort())
+}
+
+// MakeFolder implements store.FolderMaker.
+func (s *Store) MakeFolder(ctx context.Context, name string) error {
+	err := s.change(ctx, name)
+	if err == nil {
+		err = s.writes.names.Mkdirs(ctx, s.path(name), s.writes.permissions(0o777), true)
+	}
+	if err != nil {
+		return s.failed("MakeFolder", name, err)
+	}
+	return nil
 }
 
 // Rename implements store.Store.

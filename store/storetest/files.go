@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/store"
@@ -326,6 +327,42 @@ func testRemove(t *testing.T, s store.Store) {
 		wantError(t, "Remove again", s.Remove(t.Context(), name), fs.ErrNotExist)
 	}
 	wantNames(t, s, "/")
+}
+
+func testFileIsNoFolder(t *testing.T, s store.Store) {
+	Put(t, s, "/d/f", []byte("f"))
+	for _, name := range []string{"/d/f", "/d/f/deeper"} {
+		_, err := s.List(t.Context(), name)
+		if name == "/d/f" {
+			wantError(t, "List "+name, err, syscall.ENOTDIR)
+		}
+		if err == nil {
+			t.Errorf("List %s: no error", name)
+		}
+	}
+}
+
+func testMakeFolder(t *testing.T, s store.Store) {
+	m, ok := s.(store.FolderMaker)
+	if !ok {
+		t.Skip("the store makes no empty folders")
+	}
+	Put(t, s, "/d/f", []byte("f"))
+	for _, name := range []string{"/a/b/c", "/a/b/c", "/d", "/"} {
+		if err := m.MakeFolder(t.Context(), name); err != nil {
+			t.Fatalf("MakeFolder %s: %v", name, err)
+		}
+		if info, err := s.Stat(t.Context(), name); err != nil || !info.Dir {
+			t.Fatalf("%s: %+v, %v", name, info, err)
+		}
+	}
+	wantNames(t, s, "/a/b", "c/")
+	wantNames(t, s, "/a/b/c")
+	wantNames(t, s, "/d", "f")
+	for _, name := range []string{"/d/f", "/d/f/deeper"} {
+		wantClass(t, "MakeFolder "+name, m.MakeFolder(t.Context(), name), store.Permanent)
+	}
+	wantError(t, "a bad name", m.MakeFolder(t.Context(), "/a/../b"), store.ErrName)
 }
 
 func testFolderIsNoFile(t *testing.T, s store.Store) {

@@ -40,6 +40,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Rename", testRename},
 		{"RenameRefused", testRenameRefused},
 		{"Remove", testRemove},
+		{"MakeFolder", testMakeFolder},
+		{"FileIsNoFolder", testFileIsNoFolder},
 		{"FolderIsNoFile", testFolderIsNoFile},
 		{"ReadRanges", testReadRanges},
 		{"RandomRanges", testRandomRanges},
