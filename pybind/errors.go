@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/checkpoint"
+	"github.com/stepahead-io/stepahead/checkpoint/save"
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
@@ -97,7 +100,9 @@ var classes = []struct {
 	code string
 	is   func(error) bool
 }{
-	{"ECLOSED", func(err error) bool { return errors.Is(err, errClosed) || errors.Is(err, loader.ErrClosed) }},
+	{"ECLOSED", func(err error) bool {
+		return errors.Is(err, errClosed) || errors.Is(err, loader.ErrClosed) || as[*closedError](err)
+	}},
 	{"EBADSAMPLE", as[*loader.BadSampleError]},
 	{"EINTERNAL", as[*loader.PanicError]},
 	{"EOPTION", func(err error) bool {
@@ -110,6 +115,12 @@ var classes = []struct {
 		return as[*store.DigestError](err) || as[*stateError](err)
 	}},
 	{"EIDENTITY", func(err error) bool { return store.ClassOf(err) == store.IdentityChanged }},
+	{"ECHECKPOINT", isAny(checkpoint.ErrNone, checkpoint.ErrIncomplete, checkpoint.ErrFormat, checkpoint.ErrUnsupported, save.ErrInFlight)},
+	{"ENOTFOUND", isAny(fs.ErrNotExist)},
+	{"EEXIST", isAny(fs.ErrExist, syscall.ENOTEMPTY)},
+	{"ENOTDIR", isAny(syscall.ENOTDIR)},
+	{"EISDIR", isAny(syscall.EISDIR)},
+	{"EPERMISSION", isAny(fs.ErrPermission)},
 	{"ESTORE", func(err error) bool {
 		return store.ClassOf(err) != store.ClassUnknown || as[*fs.PathError](err) || as[*storeError](err)
 	}},

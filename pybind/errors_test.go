@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/store"
@@ -31,8 +33,16 @@ func TestCodes(t *testing.T) {
 		{&workerError{fs.ErrNotExist}, "EWORKER"},
 		{&transform.Error{Kind: transform.KindPlan}, "EPLAN"},
 		{&transform.Error{Kind: transform.KindDeadline}, "EWORKER"},
-		{&fs.PathError{Err: fs.ErrPermission}, "ESTORE"},
-		{fs.ErrNotExist, "ESTORE"},
+		{&fs.PathError{Err: fs.ErrPermission}, "EPERMISSION"},
+		{&fs.PathError{Err: syscall.EIO}, "ESTORE"},
+		{fs.ErrNotExist, "ENOTFOUND"},
+		{fs.ErrExist, "EEXIST"},
+		{syscall.ENOTEMPTY, "EEXIST"},
+		{syscall.ENOTDIR, "ENOTDIR"},
+		{syscall.EISDIR, "EISDIR"},
+		{&closedError{"the store"}, "ECLOSED"},
+		{checkpoint.ErrNone, "ECHECKPOINT"},
+		{checkpoint.ErrIncomplete, "ECHECKPOINT"},
 		{&storeError{errors.New("x")}, "ESTORE"},
 		{&storeError{address.ErrNode}, "EOPTION"},
 		{&store.DigestError{}, "EDATASET"},
