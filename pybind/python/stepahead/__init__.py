@@ -11,15 +11,21 @@ Importing this package loads no Go: the native module loads when the first loade
 process that makes it.
 """
 
-from stepahead import lifecycle, transforms
+from stepahead import checkpoint, lifecycle, transforms
 from stepahead._batch import Batch
 from stepahead._errors import (
+    AccessError,
     BadSampleError,
+    CheckpointError,
     ClosedError,
     DatasetError,
+    ExistsError,
     ForkError,
     IdentityError,
     InternalError,
+    IsAFolderError,
+    NotAFolderError,
+    NotFoundError,
     OptionError,
     PlanError,
     StepaheadError,
@@ -33,14 +39,20 @@ from stepahead._tokens import Tokens
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessError",
     "BadSampleError",
     "Batch",
+    "CheckpointError",
     "ClosedError",
     "DataLoader",
     "DatasetError",
+    "ExistsError",
     "ForkError",
     "IdentityError",
     "InternalError",
+    "IsAFolderError",
+    "NotAFolderError",
+    "NotFoundError",
     "OptionError",
     "PlanError",
     "Source",
@@ -48,6 +60,7 @@ __all__ = [
     "StoreError",
     "Tokens",
     "WorkerError",
+    "checkpoint",
     "lifecycle",
     "transforms",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import pathlib
 import threading
@@ -30,7 +32,7 @@ class _Module:
         if self.forked:
             raise ForkError(
                 "this process was forked after stepahead's native module was loaded, and a Go runtime does not "
-                "survive fork(): make the loader in the process that uses it, with num_workers=0, or start "
+                "survive fork(): make the loader, reader or file system in the process that uses it, with num_workers=0, or start "
                 "processes with multiprocessing_context='spawn' or 'forkserver'"
             )
         if self.native is None:
@@ -71,6 +73,11 @@ def alive() -> bool:
     return _module.native is not None and not _module.forked
 
 
+def forked() -> bool:
+    """Whether this process was forked from one that had loaded the native module, so that it cannot be called here."""
+    return _module.forked
+
+
 def call(name: str, *arguments: Any) -> Any:
     """Call a function of the native module; its errors become exceptions of `stepahead`."""
     function = getattr(native(), name)
@@ -78,3 +85,62 @@ def call(name: str, *arguments: Any) -> Any:
         return function(*arguments)
     except RuntimeError as error:
         raise from_native(error) from None
+
+
+# How long a wait in Go lasts before Python looks at signals again: Ctrl-C works within it.
+SLICE_MILLIS = 100
+
+# What a store of HDFS is configured by.
+_ENVIRONMENT = (
+    "HADOOP_CONF_DIR",
+    "HADOOP_HOME",
+    "HADOOP_USER_NAME",
+    "HADOOP_TOKEN_FILE_LOCATION",
+    "KRB5_CONFIG",
+    "KRB5CCNAME",
+    "KRB5_CLIENT_KTNAME",
+)
+
+
+def environment() -> dict[str, str]:
+    """The variables that stores are configured by, as they are now: the native module's own copy is older."""
+    return {name: os.environ.get(name, "") for name in _ENVIRONMENT}
+
+
+_call_numbers = itertools.count(1)
+
+
+class Call:
+    """An operation of the native module that is under way. Memory that it was given must stay until it has ended."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, name: str, *arguments: Any) -> None:
+        # The number is known before the operation begins, so that whatever interrupts this can end it.
+        self._number = next(_call_numbers)
+        try:
+            call(name, self._number, *arguments)
+        except BaseException:
+            self.cancel()
+            raise
+
+    def wait(self) -> Any:
+        """What came of it. If this is interrupted, the operation is ended before the interruption goes on."""
+        try:
+            while True:
+                text = call("CallWait", self._number, SLICE_MILLIS)
+                if text:
+                    return json.loads(text)
+        except BaseException:
+            self.cancel()
+            raise
+
+    def __del__(self) -> None:
+        # Nobody waited for it: the memory that it was given may be gone soon.
+        if alive is not None:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """End it early, and return when it has ended. One that has ended is none to cancel."""
+        if alive():
+            native().CallCancel(self._number)

@@ -25,8 +25,35 @@ class StoreError(StepaheadError, OSError):
     """The store could not be read: a missing file, no permission, every replica out of reach."""
 
 
+class NotFoundError(StoreError, FileNotFoundError):
+    """There is no such file or folder."""
+
+
+class ExistsError(StoreError, FileExistsError):
+    """There is a file or folder of that name, or something in a folder that must be empty."""
+
+
+class NotAFolderError(StoreError, NotADirectoryError):
+    """A folder was asked for, and it is a file."""
+
+
+class IsAFolderError(StoreError, IsADirectoryError):
+    """A file was asked for, and it is a folder."""
+
+
+class AccessError(StoreError, PermissionError):
+    """This user may not do that."""
+
+
+class CheckpointError(StepaheadError):
+    """There is no checkpoint, it is not complete, damaged, of another kind, or not what the model asks for.
+
+    The message names the file, the byte or the field, and what to do.
+    """
+
+
 class IdentityError(StepaheadError):
-    """A saved state belongs to another dataset or order, or a file of the dataset was overwritten while it was read.
+    """A saved state belongs to another dataset or order, or a file of a dataset or checkpoint was overwritten while it was read.
 
     `diff` lists what differs: of a file, the version it was opened as and the version that is there now.
     """
@@ -80,7 +107,7 @@ class WorkerError(StepaheadError):
 
 
 class ClosedError(StepaheadError):
-    """The loader was closed."""
+    """The loader, file or store was closed."""
 
 
 class ForkError(StepaheadError):
@@ -96,6 +123,12 @@ _CLASSES: dict[str, type[StepaheadError]] = {
     "EPLAN": PlanError,
     "EDATASET": DatasetError,
     "ESTORE": StoreError,
+    "ENOTFOUND": NotFoundError,
+    "EEXIST": ExistsError,
+    "ENOTDIR": NotAFolderError,
+    "EISDIR": IsAFolderError,
+    "EPERMISSION": AccessError,
+    "ECHECKPOINT": CheckpointError,
     "EIDENTITY": IdentityError,
     "EBADSAMPLE": BadSampleError,
     "EWORKER": WorkerError,

@@ -19,21 +19,7 @@ from stepahead._distributed import channel, disagrees, job_and_run, rank_and_wor
 from stepahead._errors import ClosedError, DatasetError, OptionError
 from stepahead.transforms import Compose
 
-# How long a wait in Go lasts before Python looks at signals again: Ctrl-C works within it.
-_SLICE_MILLIS = 100
-
 _STATE_KEY = "stepahead"
-
-# What a store of HDFS is configured by.
-_ENVIRONMENT = (
-    "HADOOP_CONF_DIR",
-    "HADOOP_HOME",
-    "HADOOP_USER_NAME",
-    "HADOOP_TOKEN_FILE_LOCATION",
-    "KRB5_CONFIG",
-    "KRB5CCNAME",
-    "KRB5_CLIENT_KTNAME",
-)
 
 
 class DataLoader:
@@ -246,7 +232,7 @@ class DataLoader:
             "node": _arguments.text("node", node),
             "cache_dir": _arguments.path("cache_dir", cache_dir) or _cache_dir(),
             "log_level": _arguments.text("log_level", log_level),
-            "environment": {name: os.environ.get(name, "") for name in _ENVIRONMENT},
+            "environment": _binding.environment(),
             **_plans.options(transform),
             **_tokens.options(tokens),
         }
@@ -259,7 +245,7 @@ class DataLoader:
 
     def _wait_until_open(self) -> None:
         try:
-            while not _binding.call("Wait", self._handle, _SLICE_MILLIS):
+            while not _binding.call("Wait", self._handle, _binding.SLICE_MILLIS):
                 pass
         except BaseException:
             self.close()
@@ -288,7 +274,7 @@ class DataLoader:
             raise OptionError("this loader is already waited for in another thread: use it from one")
         try:
             while True:
-                text = _binding.call("Next", self._open_handle(), _SLICE_MILLIS)
+                text = _binding.call("Next", self._open_handle(), _binding.SLICE_MILLIS)
                 if text:
                     descriptor, _, details = text.partition("\n")
                     return self._batch(json.loads(descriptor), details)

@@ -23,7 +23,7 @@ from typing import Any
 from stepahead import _arguments, _binding
 from stepahead._distributed import _JOB_VARIABLES, _group
 from stepahead._errors import ForkError, OptionError
-from stepahead._loader import _ENVIRONMENT, _open_loaders
+from stepahead._loader import _open_loaders
 
 __all__ = [
     "Told",
@@ -74,7 +74,7 @@ class _Speaker:
             "client_key": given.get("client_key") or os.environ.get("STEPAHEAD_CLIENT_KEY"),
             "job": job,
             "run": run,
-            "environment": {name: os.environ.get(name, "") for name in _ENVIRONMENT},
+            "environment": _binding.environment(),
         }
         if options["token"] and not given.get("job"):
             options["job"] = None  # the job is the token's

@@ -1,0 +1,605 @@
+"""Checkpoints that torch wrote, read by ours and by torch's own: the same bits, and the same refusals or better ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import stepahead
+import torch
+import torch.distributed.checkpoint as dcp
+from safetensors.torch import save_file
+from stepahead import _stores, checkpoint, filesystem
+from stepahead.checkpoint import _metadata, _tensors
+from test_hdfs import hdfs, minihdfs  # noqa: F401  the cluster
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.planner import LoadPlanner
+
+TESTS = pathlib.Path(__file__).parent
+DATA = os.environ.get("STEPAHEAD_TESTDATA")
+
+
+@pytest.fixture(params=["folder", "hdfs"])
+def root(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> str:
+    """A folder, or one of HDFS, as its address."""
+    if request.param == "folder":
+        return str(tmp_path)
+    cluster = request.getfixturevalue("hdfs")
+    return f"{cluster.url}/user/{cluster.user}/{tmp_path.name}"
+
+
+def test_every_number_of_ranks_and_every_sharding(root: str) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    out = subprocess.run(
+        [*command, str(TESTS / "checkpoint_ranks.py"), root],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env=environment,
+    )
+    assert "loads are the same" in out.stdout, out.stdout + out.stderr[-6000:]
+
+
+def some_state(make: Callable[[torch.Tensor], torch.Tensor] = torch.clone) -> dict[str, Any]:
+    """Tensors of many kinds; the first is read in two steps, the others at once."""
+    generator = torch.Generator().manual_seed(5)
+    tensors = {
+        "long": torch.randn(2200, 1024, generator=generator),
+        "turned": torch.randn(6, 4, generator=generator).t(),
+        "every other": torch.arange(40)[::2],
+        "bfloat16": torch.randn(9, generator=generator).bfloat16(),
+        "float8": torch.randn(9, generator=generator).to(torch.float8_e4m3fn),
+        "bool": torch.tensor([True, False, True]),
+        "complex": torch.randn(3, generator=generator, dtype=torch.complex64),
+        "scalar": torch.tensor(2.5),
+        "empty": torch.empty(0, 3),
+        "parameter": torch.nn.Parameter(torch.randn(5, generator=generator)),
+        "view of a view": torch.randn(10, 10, generator=generator)[2:5, 3:9],
+    }
+    return {name: make(tensor.detach()) for name, tensor in tensors.items()}
+
+
+def save(path: pathlib.Path, state: dict[str, Any]) -> pathlib.Path:
+    dcp.save(state, storage_writer=dcp.FileSystemWriter(path), no_dist=True)
+    return path
+
+
+def load(path: object, state: dict[str, Any], planner: LoadPlanner | None = None) -> dict[str, Any]:
+    dcp.load(state, storage_reader=checkpoint.Reader(str(path)), planner=planner, no_dist=True)
+    return state
+
+
+def bits(tensor: torch.Tensor) -> tuple[Any, ...]:
+    flat = tensor.detach().contiguous().flatten()
+    return tensor.dtype, tensor.shape, flat.view(torch.uint8).numpy().tobytes()
+
+
+class Others(dcp.DefaultLoadPlanner):
+    """A planner that counts on a commit right after its tensor was asked for, as Megatron's does."""
+
+    asked: Any = None
+
+    def resolve_tensor(self, read_item: Any) -> torch.Tensor:
+        assert self.asked is None
+        self.asked = read_item
+        return super().resolve_tensor(read_item)
+
+    def commit_tensor(self, read_item: Any, tensor: torch.Tensor) -> None:
+        assert self.asked is read_item
+        self.asked = None
+
+
+@pytest.mark.parametrize("planner", [dcp.DefaultLoadPlanner, Others])
+def test_all_kinds_of_tensors(
+    tmp_path: pathlib.Path, planner: type[LoadPlanner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_tensors, "_STAGED_BYTES", 100)
+    state = some_state()
+    save(tmp_path / "a", {**state, "values": {"step": 7, "names": ["a", "b"]}})
+    with torch.no_grad():
+        loaded = load(
+            tmp_path / "a", {**some_state(torch.zeros_like), "values": {"step": 0, "names": ["", ""]}}, planner()
+        )
+    assert loaded.pop("values") == {"step": 7, "names": ["a", "b"]}
+    for name, tensor in state.items():
+        assert bits(loaded[name]) == bits(tensor), name
+
+
+def test_targets_of_every_kind(tmp_path: pathlib.Path) -> None:
+    # What is in memory in another way than in the file: another dtype, other strides, two names of one memory.
+    stored = torch.randn(64, 48)
+    save(tmp_path / "a", {"a": stored, "b": stored.clone(), "c": stored, "d": stored})
+    shared = torch.zeros(64, 48)
+    wanted = {"a": torch.zeros(48, 64).t(), "b": torch.zeros(64, 48, dtype=torch.float64), "c": shared, "d": shared}
+    versions = {name: tensor._version for name, tensor in wanted.items()}
+    load(tmp_path / "a", wanted)
+    assert all(torch.equal(tensor.float(), stored) for tensor in wanted.values())
+    assert all(tensor._version > versions[name] for name, tensor in wanted.items())
+
+
+def test_autograd_sees_the_load(tmp_path: pathlib.Path) -> None:
+    save(tmp_path / "a", {"w": torch.ones(3)})
+    weight = torch.zeros(3, requires_grad=True)
+    target = weight.detach()
+    result = (weight * weight).sum()
+    load(tmp_path / "a", {"w": target})
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.backward()
+
+
+def test_only_a_part(tmp_path: pathlib.Path) -> None:
+    save(tmp_path / "a", some_state())
+    loaded = load(tmp_path / "a", {"scalar": torch.tensor(0.0)})
+    assert loaded["scalar"] == 2.5
+    with pytest.raises(CheckpointException, match="none"):
+        load(tmp_path / "a", {"none": torch.zeros(1)})
+    planner = dcp.DefaultLoadPlanner(allow_partial_load=True)
+    assert load(tmp_path / "a", {"none": torch.ones(1), "scalar": torch.zeros(())}, planner)["scalar"] == 2.5
+
+
+def test_without_collectives(tmp_path: pathlib.Path) -> None:
+    writer = dcp.FileSystemWriter(tmp_path / "a")
+    dcp.save(some_state(), storage_writer=writer, no_dist=True, use_collectives=False)
+    assert not (tmp_path / "a" / ".metadata").exists()
+    loaded = load(tmp_path / "a", some_state(torch.zeros_like))
+    assert all(bits(loaded[name]) == bits(tensor) for name, tensor in some_state().items())
+
+
+class Forbidden:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch ran",)
+
+
+def spoil(name: str, path: pathlib.Path, other: pathlib.Path) -> None:
+    metadata, shard = path / ".metadata", path / "__0_0.distcp"
+    match name:
+        case "a shard is missing":
+            shard.unlink()
+        case "a shard is cut":
+            shard.write_bytes(shard.read_bytes()[:-1])
+        case "a shard is longer":
+            shard.write_bytes(shard.read_bytes() + b"x")
+        case "a shard of another step":
+            shutil.copy(other / shard.name, shard)
+        case "metadata is cut":
+            metadata.write_bytes(metadata.read_bytes()[:-40])
+        case "metadata is missing":
+            metadata.unlink()
+        case "a save is under way":
+            (path / ".metadata.tmp").write_bytes(b"")
+        case "a forbidden global":
+            metadata.write_bytes(pickle.dumps(Forbidden()))
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("a shard is missing", "file-missing: __0_0.distcp"),
+        ("a shard is cut", "file-short"),
+        ("a shard is longer", "file-long"),
+        ("a shard of another step", "another save|the file holds"),
+        ("metadata is cut", r"\.metadata"),
+        ("metadata is missing", "metadata-missing"),
+        ("a save is under way", "save-in-flight"),
+        ("a forbidden global", "system"),
+    ],
+)
+def test_a_spoilt_checkpoint_says_what_is_wrong(tmp_path: pathlib.Path, what: str, says: str) -> None:
+    path = save(tmp_path / "a", {"w": torch.zeros(30, 7), "v": torch.arange(5)})
+    other = save(tmp_path / "b", {"w": torch.zeros(7, 30), "v": torch.arange(5)})
+    spoil(what, path, other)
+    with pytest.raises(CheckpointException, match=says) as caught:
+        load(path, {"w": torch.ones(30, 7), "v": torch.ones(5, dtype=torch.int64)})
+    assert str(path) in str(caught.value)
+    assert not pathlib.Path("ran").exists()
+
+
+def test_one_wrong_byte_is_found(tmp_path: pathlib.Path) -> None:
+    values = torch.arange(1000, dtype=torch.int64)
+    path = save(tmp_path / "a", {"w": values})
+    shard = path / "__0_0.distcp"
+    data = bytearray(shard.read_bytes())
+    data[data.index(values.numpy().tobytes()) + 4000] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(CheckpointException, match=r"__0_0.distcp.*tensor \"w\".*CRC-32"):
+        load(path, {"w": torch.zeros(1000, dtype=torch.int64)})
+
+
+def test_the_unpickler_itself_refuses(tmp_path: pathlib.Path) -> None:
+    # The native module has refused such a file before; this is the second door.
+    for hostile in (Forbidden(), os.system, pathlib.PurePath, subprocess.Popen, torch.load, getattr):
+        data = pickle.dumps(hostile)
+        with pytest.raises(stepahead.CheckpointError):
+            _metadata.loads(data, "x")
+    assert not pathlib.Path("ran").exists()
+    with pytest.raises(stepahead.CheckpointError, match="not whole"):
+        _metadata.loads(b"\x80\x04", "x")
+
+
+def test_shapes_that_differ_are_both_named(tmp_path: pathlib.Path) -> None:
+    save(tmp_path / "a", {"w": torch.zeros(30, 7)})
+    with pytest.raises(CheckpointException, match=r"30, 7.*7, 30|7, 30.*30, 7"):
+        load(tmp_path / "a", {"w": torch.zeros(7, 30)})
+
+
+def test_overwritten_after_the_metadata_was_read(tmp_path: pathlib.Path) -> None:
+    path = save(tmp_path / "a", some_state())
+    reader = checkpoint.Reader(path)
+    metadata = reader.read_metadata()
+    reader.set_up_storage_reader(metadata, True)
+    planner = dcp.DefaultLoadPlanner()
+    planner.set_up_planner(some_state(torch.zeros_like), metadata, True)
+    plan = reader.prepare_local_plan(planner.create_local_plan())
+    save(tmp_path / "a", some_state())
+    with pytest.raises(stepahead.IdentityError, match=r"__0_0\.distcp") as caught:
+        reader.read_data(plan, planner)
+    assert len(caught.value.diff) == 2
+    reader.reset()
+    dcp.load(some_state(torch.zeros_like), storage_reader=reader, no_dist=True)
+
+
+def test_ranks_with_different_versions(tmp_path: pathlib.Path) -> None:
+    plans = []
+    for _ in range(2):
+        path = save(tmp_path / "a", some_state())
+        reader = checkpoint.Reader(path)
+        metadata = reader.read_metadata()
+        planner = dcp.DefaultLoadPlanner()
+        planner.set_up_planner(some_state(torch.zeros_like), metadata, True)
+        plans.append(reader.prepare_local_plan(planner.create_local_plan()))
+    with pytest.raises(stepahead.IdentityError, match="rank 1 has another version than rank 0"):
+        reader.prepare_global_plan(plans)
+    assert reader.prepare_global_plan(plans[1:]) and len(reader.prepare_global_plan([plans[1]] * 3)) == 3
+
+
+def test_what_several_ranks_want_is_found(tmp_path: pathlib.Path) -> None:
+    path = save(tmp_path / "a", {"a": torch.zeros(8), "b": torch.zeros(8), "c": torch.zeros(8)})
+    reader = checkpoint.Reader(path)
+    metadata = reader.read_metadata()
+    plans = []
+    for names in ("abc", "ab", "bc"):
+        planner = dcp.DefaultLoadPlanner()
+        planner.set_up_planner({name: torch.zeros(8) for name in names}, metadata, True)
+        plans.append(reader.prepare_local_plan(planner.create_local_plan()))
+    for plan, want in zip(reader.prepare_global_plan(plans), ("a|b|c", "a|b", "b|c"), strict=True):
+        sets = ["".join(plan.items[i].storage_index.fqn for i in one) for one in plan.storage_data.together]
+        assert sorted(sets) == want.split("|")
+
+
+def run(code: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    program = "import sys, os\nimport torch, torch.distributed.checkpoint as dcp\nfrom stepahead import checkpoint\n"
+    command = [sys.executable, "-c", program + textwrap.dedent(code), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def test_after_fork_it_says_what_to_do(tmp_path: pathlib.Path) -> None:
+    save(tmp_path / "a", {"w": torch.arange(3)})
+    out = run(
+        """
+        reader = checkpoint.Reader(sys.argv[1])
+        reader.read_metadata()
+        if os.fork() == 0:
+            try:
+                reader.read_data(reader.prepare_local_plan(dcp.LoadPlan([])), dcp.DefaultLoadPlanner())
+                checkpoint.Reader(sys.argv[1]).read_metadata()
+            except Exception as error:
+                print(type(error).__name__, error, flush=True)
+            os._exit(0)
+        os.wait()
+        state = {"w": torch.zeros(3, dtype=torch.int64)}
+        dcp.load(state, storage_reader=reader, no_dist=True)
+        print(state["w"].tolist())
+        """,
+        tmp_path / "a",
+    )
+    assert "ForkError" in out.stdout and "spawn" in out.stdout and "[0, 1, 2]" in out.stdout, out.stdout + out.stderr
+
+
+def test_ctrl_c_ends_a_load(tmp_path: pathlib.Path) -> None:
+    save(tmp_path / "a", {"w": torch.arange(100_000)})
+    (tmp_path / ".stepahead").mkdir()
+    node = {"name": "slow", "rack": "/r", "latency_us": 0, "bandwidth_bytes_per_s": 2000}
+    topology = {"nodes": [node], "block_size": 1 << 27, "replication": 1}
+    code = """
+        import sys, signal, torch, torch.distributed.checkpoint as dcp
+        from stepahead import _binding, checkpoint
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        reader = checkpoint.Reader(sys.argv[1])
+        metadata = reader.read_metadata()
+        open(sys.argv[2], "w").write(sys.argv[3])
+        reader = checkpoint.Reader(sys.argv[1])
+        begin = reader._open().store.begin
+        planner = dcp.DefaultLoadPlanner()
+        planner.set_up_planner({"w": torch.zeros(100_000, dtype=torch.int64)}, metadata, True)
+        reader.set_up_storage_reader(metadata, True)
+        plan = planner.create_local_plan()
+        def begin_and_say(operation, **arguments):
+            call = begin(operation, **arguments)
+            print("reading", flush=True)
+            return call
+        reader._open().store.begin = begin_and_say
+        try:
+            reader.read_data(plan, planner)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        """
+    arguments = [str(tmp_path / "a"), str(tmp_path / ".stepahead" / "store.json"), json.dumps(topology)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "reading\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "interrupted\n"
+    assert process.wait(timeout=60) == 0
+
+
+def write(path: object, state: dict[str, Any], **options: Any) -> None:
+    dcp.save(state, storage_writer=checkpoint.Writer(str(path), **options), no_dist=True)
+
+
+def listed(path: str) -> set[str]:
+    store = _stores.Store(path)
+    return {info["name"].rpartition("/")[2] for info in store.call("list", name=store.name)}
+
+
+def test_torch_reads_what_ours_writes(root: str) -> None:
+    for threads in (1, 3):
+        path = f"{root}/{threads}"
+        state = {**some_state(), "values": {"step": 7}}
+        write(path, state, thread_count=threads)
+        empty = {**some_state(torch.zeros_like), "values": {"step": 0}}
+        if "://" in root:
+            reader: Any = dcp.FsspecReader(path.replace("hdfs://", "stepahead://"))
+        else:
+            reader = dcp.FileSystemReader(path)
+        dcp.load(empty, storage_reader=reader, no_dist=True)
+        assert empty["values"] == {"step": 7}
+        assert all(bits(empty[name]) == bits(tensor) for name, tensor in some_state().items())
+        assert listed(path) == {".metadata", *(f"__0_{i}.distcp" for i in range(threads))}
+    assert checkpoint.latest(root) == f"{root}/3"
+
+
+def test_saves_in_the_background(tmp_path: pathlib.Path) -> None:
+    dcp.async_save(some_state(), storage_writer=checkpoint.Writer(tmp_path / "a"), no_dist=True).result()
+    loaded = load(tmp_path / "a", some_state(torch.zeros_like))
+    assert all(bits(loaded[name]) == bits(tensor) for name, tensor in some_state().items())
+
+
+def test_a_complete_checkpoint_is_not_overwritten_unasked(root: str) -> None:
+    path = f"{root}/a"
+    write(path, {"w": torch.ones(3)})
+    with pytest.raises(CheckpointException, match=r"\.metadata.*exist|exist.*\.metadata"):
+        write(path, {"w": torch.zeros(3)})
+    assert load(path, {"w": torch.zeros(3)})["w"].tolist() == [1, 1, 1]
+    write(path, {"w": torch.full((3,), 2.0)}, overwrite=True)
+    assert load(path, {"w": torch.zeros(3)})["w"].tolist() == [2, 2, 2]
+
+
+class Failing(dcp.DefaultSavePlanner):
+    def resolve_data(self, write_item: Any) -> Any:
+        raise ZeroDivisionError("a planner that fails")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_save_that_fails_leaves_no_checkpoint(root: str, threads: int) -> None:
+    path = f"{root}/step-2"
+    write(f"{root}/step-1", {"w": torch.ones(3)})
+    with pytest.raises(CheckpointException):
+        writer = checkpoint.Writer(path, thread_count=threads)
+        dcp.save({"w": torch.ones(3), "v": torch.ones(4)}, storage_writer=writer, planner=Failing(), no_dist=True)
+    with pytest.raises(CheckpointException):
+        load(path, {"w": torch.zeros(3)})
+    assert checkpoint.latest(root) == f"{root}/step-1"
+    write(path, {"w": torch.ones(3)})
+    assert checkpoint.latest(root) == f"{root}/step-2"
+
+
+def test_a_killed_save_leaves_no_checkpoint(root: str) -> None:
+    code = """
+        class Killed(dcp.DefaultSavePlanner):
+            count = 0
+            def resolve_data(self, write_item):
+                self.count += 1
+                if self.count == 3:
+                    os.kill(os.getpid(), 9)
+                return super().resolve_data(write_item)
+        writer = checkpoint.Writer(sys.argv[1])
+        state = {f"t{i}": torch.zeros(1 << 20) for i in range(4)}
+        dcp.save(state, storage_writer=writer, planner=Killed(), no_dist=True)
+        """
+    assert run(code, f"{root}/step-2").returncode == -signal.SIGKILL
+    with pytest.raises((stepahead.CheckpointError, stepahead.NotFoundError)):
+        checkpoint.latest(root)
+
+
+def test_a_shard_that_vanishes_before_the_commit(tmp_path: pathlib.Path) -> None:
+    class Removing(checkpoint.Writer):
+        def finish(self, *arguments: Any, **options: Any) -> None:
+            (tmp_path / "a" / "__0_0.distcp").unlink()
+            super().finish(*arguments, **options)
+
+    with pytest.raises(CheckpointException, match=r"__0_0\.distcp was stored and is not there"):
+        dcp.save({"w": torch.ones(3)}, storage_writer=Removing(tmp_path / "a"), no_dist=True)
+    assert not (tmp_path / "a" / ".metadata").exists()
+
+
+def weights() -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(9)
+    return {
+        "embedding": torch.randn(100, 33, generator=generator),
+        "norm": torch.randn(33, generator=generator).bfloat16(),
+        "float8": torch.randn(8, generator=generator).to(torch.float8_e5m2),
+        "counts": torch.arange(7),
+        "empty": torch.empty(3, 0),
+        "scalar": torch.tensor(1.5),
+    }
+
+
+def write_set(folder: pathlib.Path) -> pathlib.Path:
+    """Two files with an index, and what else from_pretrained reads."""
+    folder.mkdir(parents=True)
+    tensors = weights()
+    names = sorted(tensors)
+    parts = {f"model-0000{i + 1}-of-00002.safetensors": names[i::2] for i in range(2)}
+    for file, some in parts.items():
+        save_file({name: tensors[name] for name in some}, folder / file, {"format": "pt"})
+    total = sum(tensor.nbytes for tensor in tensors.values())
+    weight_map = {name: file for file, some in parts.items() for name in some}
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "config.json").write_text("{}")
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "optimizer.pt").write_bytes(b"long")
+    return folder
+
+
+def put(folder: pathlib.Path, root: str) -> str:
+    """A folder's files at a root, and where that is."""
+    if "://" not in root:
+        return str(folder)
+    fs = filesystem.FileSystem(store=root[: root.index("/", 7)])
+    for file in folder.iterdir():
+        fs.put_file(str(file), f"{root[root.index('/', 7) :]}/{folder.name}/{file.name}")
+    return f"{root}/{folder.name}"
+
+
+def test_safetensors(root: str, tmp_path: pathlib.Path) -> None:
+    path = put(write_set(tmp_path / "set"), root)
+    loaded = checkpoint.load_safetensors(path)
+    assert loaded.keys() == weights().keys()
+    assert all(bits(loaded[name]) == bits(tensor) for name, tensor in weights().items())
+    some = checkpoint.load_safetensors(path, names=["norm", "counts"], dtype=torch.float32)
+    assert list(some) == ["norm", "counts"]
+    assert bits(some["norm"]) == bits(weights()["norm"].float()) and some["counts"].dtype == torch.int64
+    expected = {name: tensor.to("meta") for name, tensor in weights().items()}
+    assert checkpoint.load_safetensors(path, names=expected).keys() == weights().keys()
+    one = checkpoint.load_safetensors(f"{path}/model-00001-of-00002.safetensors")
+    assert len(one) == 3
+    on_meta = checkpoint.load_safetensors(path, device="meta", names=["embedding"])
+    assert on_meta["embedding"].device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"names": ["embeding"]}, "no tensor embeding: it has embedding"),
+        ({"names": {"norm": torch.empty(34, dtype=torch.bfloat16)}}, r"\[33\].*\[34\]"),
+        ({"names": {"norm": torch.empty(33)}}, "bfloat16.*float32"),
+        ({"names": {"counts": torch.empty(7)}, "dtype": torch.float16}, "int64.*float32"),
+        ({"names": "norm"}, "list of str"),
+        ({"dtype": torch.int8}, "floating-point"),
+        ({"device": "moon"}, "moon"),
+    ],
+)
+def test_safetensors_refused(tmp_path: pathlib.Path, arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(stepahead.StepaheadError, match=says):
+        checkpoint.load_safetensors(write_set(tmp_path / "set"), **arguments)
+
+
+def test_safetensors_spoilt(tmp_path: pathlib.Path) -> None:
+    for number, (file, data, says) in enumerate(
+        [
+            ("model-00002-of-00002.safetensors", None, "file-missing"),
+            ("model-00002-of-00002.safetensors", b"\x08\0\0\0\0\0\0\0{}", "model-00002"),
+            ("model.safetensors.index.json", b'{"weight_map": {"a": "../a.safetensors"}}', r"\.\./a"),
+            ("model.safetensors.index.json", b"{", "index.json"),
+        ]
+    ):
+        folder = write_set(tmp_path / str(number))
+        (folder / file).unlink()
+        if data is not None:
+            (folder / file).write_bytes(data)
+        with pytest.raises(stepahead.CheckpointError, match=says):
+            checkpoint.load_safetensors(folder)
+    with pytest.raises(stepahead.NotFoundError):
+        checkpoint.load_safetensors(tmp_path / "none")
+    with pytest.raises(stepahead.CheckpointError, match="Reader"):
+        checkpoint.load_safetensors(save(tmp_path / "dcp", weights()))
+    with pytest.raises(stepahead.CheckpointError, match="load_safetensors"):
+        checkpoint.Reader(write_set(tmp_path / "last")).read_metadata()
+
+
+@pytest.mark.skipif(not DATA, reason="STEPAHEAD_TESTDATA names no folder: files of other programs are not read")
+def test_safetensors_of_other_programs() -> None:
+    from safetensors.torch import load_file
+
+    assert DATA is not None
+    files = sorted((pathlib.Path(DATA) / "checkpoints").rglob("*.safetensors"))
+    read = 0
+    for file in files:
+        try:
+            theirs = load_file(file)
+        except Exception:  # one that is to be refused
+            continue
+        ours = checkpoint.load_safetensors(file)
+        assert {name: bits(tensor) for name, tensor in ours.items()} == {n: bits(t) for n, t in theirs.items()}, file
+        read += 1
+    assert read > 0
+
+
+def test_local(root: str, tmp_path: pathlib.Path) -> None:
+    path = put(write_set(tmp_path / "set"), root)
+    kept = {"model-00001-of-00002.safetensors", "model.safetensors.index.json", "config.json", "tokenizer.json"}
+    cache = tmp_path / "cache"
+    with checkpoint.local(path, cache_dir=cache) as folder, checkpoint.local(path, cache_dir=cache) as again:
+        assert folder == again
+        names = {entry.name for entry in pathlib.Path(folder).iterdir() if not entry.name.startswith(".")}
+        assert names >= kept
+        if "://" in root:
+            assert "optimizer.pt" not in names
+            with checkpoint.local(path, files=["optimizer.pt"], cache_dir=cache) as more:
+                assert (pathlib.Path(more) / "optimizer.pt").read_bytes() == b"long"
+        digests = {name: hashlib.sha256((pathlib.Path(folder) / name).read_bytes()).digest() for name in kept}
+        assert digests == {name: hashlib.sha256((tmp_path / "set" / name).read_bytes()).digest() for name in kept}
+    if "://" in root:
+        assert not pathlib.Path(folder).exists() and not list(cache.iterdir())
+    else:
+        assert folder == str(tmp_path / "set")
+
+
+def test_a_local_copy_of_a_killed_process_goes(hdfs: Any, tmp_path: pathlib.Path) -> None:  # noqa: F811
+    root = f"{hdfs.url}/user/{hdfs.user}/{tmp_path.name}"
+    first, second = put(write_set(tmp_path / "one"), root), put(write_set(tmp_path / "two"), root)
+    cache = tmp_path / "cache"
+    code = "held = checkpoint.local(sys.argv[1], cache_dir=sys.argv[2]); held.__enter__(); os.kill(os.getpid(), 9)"
+    assert run(code, first, cache).returncode == -signal.SIGKILL
+    assert list(cache.iterdir())
+    with checkpoint.local(second, cache_dir=cache):
+        pass
+    assert not list(cache.iterdir())
+
+
+def test_a_checkpoint_is_read_once_for_a_host(hdfs: Any, tmp_path: pathlib.Path) -> None:  # noqa: F811
+    """Processes that open the same checkpoint: of the second nothing is asked of DataNodes for the metadata."""
+    root = f"{hdfs.url}/user/{hdfs.user}/{tmp_path.name}"
+    path = put(save(tmp_path / "a", some_state()), root)
+    code = """
+        os.environ["LOCAL_WORLD_SIZE"] = "2"
+        reader = checkpoint.Reader(sys.argv[1])
+        metadata = reader.read_metadata()
+        print(len(metadata.storage_data), flush=True)
+        sys.stdin.read()
+        """
+    program = "import sys, os\nimport torch, torch.distributed.checkpoint as dcp\nfrom stepahead import checkpoint\n"
+    command = [sys.executable, "-c", program + textwrap.dedent(code), path]
+    first = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None and int(first.stdout.readline()) > 5
+    shared = pathlib.Path(f"/dev/shm/stepahead-{os.geteuid()}")
+    assert list(shared.glob("*.bytes"))
+    second = subprocess.run(command, input="", capture_output=True, text=True, timeout=100, check=False)
+    assert second.returncode == 0, second.stderr
+    first.communicate("", timeout=60)

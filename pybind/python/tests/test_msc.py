@@ -1,0 +1,130 @@
+"""The Multi-Storage Client over our stores, and Megatron's checkpoints through it."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import multistorageclient as msc
+import pytest
+import stepahead.msc
+import torch
+import torch.distributed.checkpoint as dcp
+from multistorageclient.types import PreconditionFailedError, Range
+from stepahead import checkpoint
+from test_hdfs import hdfs, minihdfs  # noqa: F401  the cluster
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[3] / "examples" / "resume_megatron.py"
+
+
+@pytest.fixture(params=["folder", "hdfs"])
+def base(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> str:
+    if request.param == "folder":
+        return str(tmp_path / "base")
+    cluster = request.getfixturevalue("hdfs")
+    return f"{cluster.url}/user/{cluster.user}/{tmp_path.name}"
+
+
+def config(base: str) -> dict[str, Any]:
+    bundle = {"type": "stepahead.msc.Bundle", "options": {"base_path": base}}
+    return {"profiles": {"lake": {"provider_bundle": bundle}}}
+
+
+@pytest.fixture
+def client(base: str) -> msc.StorageClient:
+    return msc.StorageClient(msc.StorageClientConfig.from_dict(config(base), "lake"))
+
+
+def test_objects(client: msc.StorageClient, tmp_path: pathlib.Path) -> None:
+    client.write("a/one", b"0123456789")
+    client.write("a/b/two", b"two")
+    client.write("a/one", b"abcdefghij")
+    assert client.read("a/one") == b"abcdefghij"
+    assert client.read("a/one", byte_range=Range(3, 4)) == b"defg"
+    assert [found.key for found in client.list(path="a")] == ["a/b/two", "a/one"]
+    assert [found.key for found in client.list(path="a", start_after="a/b/two")] == ["a/one"]
+    assert [found.key.rstrip("/") for found in client.list(path="a", include_directories=True)] == ["a/b", "a/one"]
+    assert list(client.list(path="none")) == []
+    info = client.info("a/one")
+    assert (info.key, info.content_length, info.type) == ("a/one", 10, "file") and info.etag
+    assert client.info("a").type == "directory"
+    client.copy("a/one", "c/copy")
+    client.delete("a/one")
+    assert client.read("c/copy") == b"abcdefghij" and not client.is_file("a/one")
+    for missing in (client.read, client.info, client.delete):
+        with pytest.raises(FileNotFoundError):
+            missing("a/one")
+    assert client.glob("c/*") == ["c/copy"]
+    client.delete("a", recursive=True)
+    assert [found.key for found in client.list(path="")] == ["c/copy"]
+
+
+def test_conditions(client: msc.StorageClient) -> None:
+    provider = client._storage_provider
+    provider.put_object("x", b"first", if_none_match="*")
+    with pytest.raises(PreconditionFailedError):
+        provider.put_object("x", b"second", if_none_match="*")
+    version = client.info("x").etag
+    provider.put_object("x", b"second", if_match=version)
+    with pytest.raises(PreconditionFailedError):
+        provider.put_object("x", b"third", if_match=version)
+    with pytest.raises(PreconditionFailedError):
+        provider.delete_object("x", if_match=version)
+    assert client.read("x") == b"second"
+    with pytest.raises(Exception, match="symbolic links"):
+        provider.make_symlink("y", "x")
+
+
+def test_files(client: msc.StorageClient, tmp_path: pathlib.Path) -> None:
+    data = os.urandom(5_000_000)
+    (tmp_path / "up").write_bytes(data)
+    client.upload_file("f/file", str(tmp_path / "up"))
+    client.download_file("f/file", str(tmp_path / "new" / "down"))
+    assert (tmp_path / "new" / "down").read_bytes() == data
+    into = io.BytesIO()
+    client.download_file("f/file", into)
+    assert into.getvalue() == data
+    with client.open("f/file", "rb") as file:
+        file.seek(1_000_000)
+        assert file.read(10) == data[1_000_000:1_000_010]
+    with client.open("f/text", "w") as file:
+        file.write("words")
+    with client.open("f/text", "r") as file:
+        assert file.read() == "words"
+
+
+def test_it_goes_to_other_processes(client: msc.StorageClient) -> None:
+    client.write("a", b"content")
+    assert pickle.loads(pickle.dumps(client)).read("a") == b"content"
+
+
+@pytest.mark.parametrize(
+    "options", [{"base_path": "s3://bucket"}, {"base_path": "relative"}, {"base_path": "/", "x": 1}]
+)
+def test_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(stepahead.OptionError):
+        stepahead.msc.Provider(**options)
+
+
+def test_megatron_resumes(base: str) -> None:
+    """Megatron saves and loads its distributed checkpoints through the client; torch's format is read by ours without it."""
+
+    def job(root: str, steps: int) -> list[str]:
+        command = [sys.executable, "-W", "ignore", str(EXAMPLE), root, "--steps", str(steps)]
+        out = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        assert out.returncode == 0, out.stdout + out.stderr[-5000:]
+        return [line for line in out.stdout.splitlines() if line.startswith(("begins", "step", "weights"))]
+
+    whole = job(f"{base}/whole", 4)
+    first, second = job(f"{base}/parts", 2), job(f"{base}/parts", 4)
+    assert second[0] == "begins with step 2" and first[1:-1] + second[1:] == whole[1:]
+    newest = checkpoint.latest(f"{base}/parts")
+    assert newest.endswith("iter_0000004")
+    loaded = {"weight": torch.zeros(1, 16), "bias": torch.zeros(1)}
+    dcp.load(loaded, storage_reader=checkpoint.Reader(newest), no_dist=True)
+    assert whole[-1] == f"weights {[round(value, 6) for value in loaded['weight'].flatten().tolist()]}"
