@@ -223,7 +223,7 @@ func TestSameSeedSameBytesWithStoredParts(t *testing.T) {
 
 func TestSameSeedSameBytesWithStoredPartsLong(t *testing.T) {
 	testdata.Soak(t)
-	checkLives(t, notedKit(t), 1000)
+	checkLives(t, notedKit(t), 400)
 }
 
 // notedKit is lifeKit whose samples have notes, one of them with wrong bytes.
