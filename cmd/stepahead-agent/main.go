@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/cmd/version"
 )
 
 func main() {
@@ -27,6 +28,7 @@ func newRoot() *cobra.Command {
 
 It prints one line with the address it listens on, logs to standard error, and stops cleanly on
 SIGTERM or SIGINT. Every flag may also stand in the file that --config names, under the same name.`,
+		Version:       version.Text(),
 		Args:          noArguments,
 		SilenceErrors: true,
 		SilenceUsage:  true,

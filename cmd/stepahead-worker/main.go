@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/stepahead-io/stepahead/cmd/version"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/image"
 	"github.com/stepahead-io/stepahead/transform/worker/protocol"
@@ -31,6 +32,7 @@ To put one file through a plan, use
 
 Usage:
     stepahead-worker --golden   print the operators of this build and their golden digests, as JSON
+    stepahead-worker --version  print the version
     stepahead-worker --help     print this text
 `
 
@@ -41,6 +43,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(io.Discard)
 	serve := flags.Bool(protocol.ServeFlag[2:], false, "")
 	golden := flags.Bool("golden", false, "")
+	said := flags.Bool("version", false, "")
 	err := flags.Parse(args)
 	switch {
 	case err == flag.ErrHelp:
@@ -49,6 +52,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case err != nil || flags.NArg() > 0:
 		fmt.Fprintf(stderr, "stepahead-worker: unknown arguments %q\n\n%s", args, explanation)
 		return exitUsage
+	case *said:
+		fmt.Fprintln(stdout, "stepahead-worker version", version.Text())
+		return exitOK
 	case *golden:
 		return printGolden(stdout, stderr)
 	case !*serve || !protocol.Connected():

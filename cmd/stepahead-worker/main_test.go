@@ -26,6 +26,7 @@ func TestRunByHandItExplainsItself(t *testing.T) {
 		code int
 		says string
 	}{
+		{[]string{"--version"}, exitOK, "stepahead-worker version "},
 		{[]string{"--help"}, exitOK, "stepahead transform"},
 		{nil, exitUsage, "not run by hand"},
 		{[]string{"--serve"}, exitUsage, "not run by hand"}, // nobody gave it descriptors

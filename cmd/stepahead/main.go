@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/cmd/version"
 )
 
 func main() {
@@ -21,6 +22,7 @@ func main() {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "stepahead",
+		Version:       version.Text(),
 		Short:         "Datasets, order and transforms of the stepahead loader",
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -36,7 +36,17 @@ from stepahead._loader import DataLoader
 from stepahead._sources import Source
 from stepahead._tokens import Tokens
 
-__version__ = "0.1.0"
+__version__: str
+"""The package's version, which its programs say too."""
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":  # when it is asked for: importing what tells it takes longer than importing this package
+        from importlib.metadata import version
+
+        return version("stepahead")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "AccessError",

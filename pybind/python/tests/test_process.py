@@ -254,3 +254,11 @@ def test_rank_and_world_come_from_torch_distributed(dataset: pathlib.Path, tmp_p
     ]
     out = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert "agreed" in out.stdout, out.stderr
+
+
+def test_the_version_is_that_of_the_programs() -> None:
+    program = pathlib.Path(stepahead.__file__).parent / "_bin" / "stepahead"
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert said.startswith(f"stepahead version {stepahead.__version__} (")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = stepahead.nothing
