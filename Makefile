@@ -16,7 +16,7 @@ PY := $(VENV)/bin/python
 GO_TEST := go test -race -timeout 15m
 PROGRAMS := stepahead stepahead-agent stepahead-worker
 # Everything that the wheel is made of.
-SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml 'pybind/python/stepahead/*' 2>/dev/null)
+SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml cmd/version/version.txt 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-sampler demo demo-hdfs hdfs hdfs-jars generate golden-megatron golden-checkpoints clean

@@ -72,7 +72,7 @@ type Options struct {
 	// many as its dataset.
 	Spec *sampler.Spec
 	// Given says that the samples of each step come from the caller (Loader.Give): online sampling, a curriculum.
-	// Weights, Shuffle, Last and Epochs then have no meaning.
+	// Weights, Shuffle, Last and Epochs are not given then.
 	Given bool
 
 	// Seed, GlobalBatch (samples a step, over all ranks), Shuffle and Last are those of sampler.Spec.
@@ -254,6 +254,14 @@ func (o Options) validateOrder() (errs []error) {
 		bad(len(o.Agents) > 0 && s.URL == "", "%surl: missing: agents open the dataset by it", at)
 	}
 	bad(o.Balance != "" && o.Balance != sampler.EvenCount && o.Balance != sampler.EvenCost, "balance: %q: must be %q or %q", o.Balance, sampler.EvenCount, sampler.EvenCost)
+	if o.Given {
+		bad(o.Shuffle != "", "shuffle: %q: the steps are given: leave it out", o.Shuffle)
+		bad(o.Last != "", "last: %q: the steps are given: leave it out", o.Last)
+		bad(o.Epochs != 0, "epochs: %d: the steps are given, which end when they are used up: leave it out", o.Epochs)
+		for i, s := range o.Sources {
+			bad(s.Weight != 0 || s.Upsample != 0 || s.MaxEpochs != 0, "sources[%d]: weight, upsample and max_epochs: the steps are given: leave them out", i)
+		}
+	}
 	bad(o.GroupByLength != nil && o.Given, "group_by_length: the steps are given: give steps of samples of like length")
 	bad(o.GroupByLength != nil && o.Tokens != nil, "group_by_length: samples made of tokens are of one length: leave it out")
 	bad(o.Balance != "" && o.Tokens != nil, "balance: %q: samples of tokens cost the same: leave it out", o.Balance)

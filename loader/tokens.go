@@ -98,7 +98,7 @@ func (o Options) validateTokens() []error {
 		errs = append(errs, fmt.Errorf("tokens: %w", err))
 	}
 	if m := o.Tokens.Megatron; m != nil {
-		if o.Tokens.Packing != "" && o.Tokens.Packing != tokens.Windows {
+		if o.Tokens.Packing != "" {
 			errs = append(errs, fmt.Errorf("tokens: packing %q: Megatron's order has its own: leave the packing out", o.Tokens.Packing))
 		}
 		if m.Part < megatron.Train || m.Part > megatron.Test {

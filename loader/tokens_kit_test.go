@@ -100,7 +100,11 @@ func encodeIndex(dtype string, lengths []int64) []byte {
 
 // options are those of a loader of the kit.
 func (k *tokenKit) options(o TokenOptions, batch int64) Options {
-	return Options{Store: k.store, Dir: "/data", GlobalBatch: batch, Seed: 3, Tokens: &o}
+	options := Options{Store: k.store, Dir: "/data", GlobalBatch: batch, Tokens: &o}
+	if o.Megatron == nil { // whose order has a seed of its own
+		options.Seed = 3
+	}
+	return options
 }
 
 func (k *tokenKit) lengths() (lengths sequenceLengths) {

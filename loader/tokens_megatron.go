@@ -99,6 +99,9 @@ func (l *Loader) megatronSpec() (sampler.Spec, error) {
 	if l.o.Spec != nil || l.o.Given {
 		return sampler.Spec{}, fmt.Errorf("order: that of Megatron takes neither a specification nor given steps: leave them out: %w", ErrOptions)
 	}
+	if l.o.Seed != 0 || l.o.Shuffle != "" {
+		return sampler.Spec{}, fmt.Errorf("seed: %d, shuffle: %q: Megatron's order has its own seed and shuffle: leave them out: %w", l.o.Seed, l.o.Shuffle, ErrOptions)
+	}
 	for _, s := range l.o.sources() {
 		if s.Weight != 0 || s.Upsample != 0 || s.MaxEpochs != 0 {
 			return sampler.Spec{}, fmt.Errorf("source %q: Megatron's order has weights of its own: leave weight, upsample and max_epochs out: %w", s.Name, ErrOptions)

@@ -111,6 +111,8 @@ func TestMegatronsOrderRefuses(t *testing.T) {
 		"9 samples asked for":     func(_ *Options, m *MegatronOptions) { m.Split, m.Part, m.Samples = "999999,1,0", megatron.Valid, 9 },
 		"part 3: must be":         func(_ *Options, m *MegatronOptions) { m.Part = megatron.Test + 1 },
 		"part -1: must be":        func(_ *Options, m *MegatronOptions) { m.Part = -1 },
+		"seed: 7, shuffle":        func(o *Options, _ *MegatronOptions) { o.Seed = 7 },
+		`shuffle: "full"`:         func(o *Options, _ *MegatronOptions) { o.Shuffle = sampler.ShuffleFull },
 		"leave the packing out":   func(o *Options, _ *MegatronOptions) { o.Tokens.Packing = "chunk" },
 	} {
 		m, tokens := *o.Megatron, o

@@ -24,7 +24,7 @@ import (
 type options struct {
 	orderOptions
 	URL           string                     `json:"url"`
-	Seed          uint64                     `json:"seed"`
+	Seed          *uint64                    `json:"seed"`
 	GlobalBatch   int64                      `json:"global_batch"`
 	Shuffle       string                     `json:"shuffle"`
 	Last          string                     `json:"last"`

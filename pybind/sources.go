@@ -29,6 +29,21 @@ func (s source) weight() float64 {
 	return *s.Weight
 }
 
+// seedTwice refuses a seed beside an order that has one.
+func (o options) seedTwice() error {
+	if o.Seed != nil && o.Tokens != nil && o.Tokens.Order != nil {
+		return &optionError{fmt.Errorf("seed: %d: Megatron's order has its own: give it to stepahead.megatron.Order", *o.Seed)}
+	}
+	return nil
+}
+
+func (o options) seed() uint64 {
+	if o.Seed == nil {
+		return 0
+	}
+	return *o.Seed
+}
+
 // checkWeights tells a weight of 0, which a change may raise, from one that was forgotten.
 func (o options) checkWeights() error {
 	given, positive := 0, false
@@ -145,6 +160,9 @@ func (o options) order(lo *loader.Options, open places, names []string) error {
 	if err := o.checkWeights(); err != nil {
 		return &optionError{err}
 	}
+	if err := o.seedTwice(); err != nil {
+		return err
+	}
 	if o.GroupBy == "" && o.GroupSteps != 0 {
 		return &optionError{fmt.Errorf("group_steps: %d: only group_by_length uses it: name the column of the lengths, or leave it out", o.GroupSteps)}
 	}
@@ -153,7 +171,7 @@ func (o options) order(lo *loader.Options, open places, names []string) error {
 		lo.Spec = &spec
 		return nil
 	}
-	lo.Seed, lo.GlobalBatch, lo.Shuffle, lo.Last, lo.GroupByLength = o.Seed, o.GlobalBatch, o.Shuffle, o.Last, o.groups()
+	lo.Seed, lo.GlobalBatch, lo.Shuffle, lo.Last, lo.GroupByLength = o.seed(), o.GlobalBatch, o.Shuffle, o.Last, o.groups()
 	for i, s := range o.Sources {
 		lo.Sources[i].Weight, lo.Sources[i].Upsample, lo.Sources[i].MaxEpochs = s.weight(), s.Upsample, s.MaxEpochs
 	}
@@ -165,6 +183,14 @@ func (o options) order(lo *loader.Options, open places, names []string) error {
 func (o options) whole(lo *loader.Options) error {
 	if len(o.Spec) == 0 {
 		return nil
+	}
+	if o.Seed != nil {
+		return &optionError{fmt.Errorf("spec: seed=%d: the seed is in the specification: give one or the other", *o.Seed)}
+	}
+	for _, s := range o.Sources {
+		if s.Weight != nil {
+			return &optionError{fmt.Errorf("spec: the weight of the source %q: it is in the specification: give one or the other", s.Name)}
+		}
 	}
 	if !o.plain() {
 		return &optionError{errors.New("spec: chunk, window, temperature, epoch_steps, sample_tokens and changes are in it: give one or the other")}
@@ -225,7 +251,7 @@ func (o options) plain() bool {
 // spec is the order that the arguments say; the datasets tell how many samples there are.
 func (o options) spec() sampler.Spec {
 	spec := sampler.Spec{
-		Version: sampler.SpecVersion, Seed: o.Seed, GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last,
+		Version: sampler.SpecVersion, Seed: o.seed(), GlobalBatch: o.GlobalBatch, Shuffle: o.Shuffle, Last: o.Last,
 		Chunk: o.Chunk, Window: o.Window, Temperature: o.Temperature, EpochSteps: o.EpochSteps, SampleTokens: o.SampleTokens,
 		GroupByLength: o.groups(),
 	}

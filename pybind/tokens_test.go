@@ -1,12 +1,36 @@
 package pybind
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/sampler/megatron"
 )
+
+// What is said twice is refused by name, also where it is 0.
+func TestOptionsSaidTwice(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"url": "/x", "spec": {"spec": 1}, "seed": 0}`:                                         "spec: seed=0: the seed is in the specification",
+		`{"sources": [{"url": "/x", "name": "a", "weight": 0}], "spec": {"spec": 1}}`:           `the weight of the source "a"`,
+		`{"url": "/x", "spec": {"spec": 1}, "chunk": 4}`:                                        "chunk, window",
+		`{"url": "/x", "seed": 0, "tokens": {"sequence_length": 4, "order": {"part": "test"}}}`: "seed: 0: Megatron's order has its own",
+	} {
+		o, err := parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lo loader.Options
+		for range o.Sources {
+			lo.Sources = append(lo.Sources, loader.Source{})
+		}
+		if err := errors.Join(o.seedTwice(), o.whole(&lo)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
 
 // What the Python Tokens and megatron.Order send.
 func TestTokenOptions(t *testing.T) {

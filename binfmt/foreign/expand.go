@@ -19,12 +19,16 @@ const (
 	maxNameBytes = 128 << 20
 )
 
+// ErrPattern: a list of names with braces and globs is written wrongly, or means too many.
+var ErrPattern = errors.New("wrong pattern")
+
 // Expander expands the braces of patterns, all within one limit. The zero value is ready.
 type Expander struct{ names, bytes int }
 
 // Expand returns the names in a store that a pattern means: braces first, as shells and WebDataset expand them
 // ({000..099}, {a,b}, nested), in their order; then globs (*, ?, [a-z]) in every part of the path, sorted. A name
-// that exists as it is written is taken as it is. A glob that matches nothing is an error.
+// that exists as it is written is taken as it is. A glob that matches nothing matches fs.ErrNotExist; a pattern that cannot be
+// expanded, ErrPattern.
 func Expand(ctx context.Context, st store.Store, pattern string) ([]string, error) {
 	if strings.ContainsAny(pattern, "{*?[") {
 		if _, err := st.Stat(ctx, pattern); err == nil {
@@ -32,8 +36,11 @@ func Expand(ctx context.Context, st store.Store, pattern string) ([]string, erro
 		}
 	}
 	words, err := Braces(pattern)
+	if err == nil {
+		_, err = path.Match(pattern, "") // only to see whether it is one
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", st.Address(pattern), err)
+		return nil, fmt.Errorf("%s: %w: %w", st.Address(pattern), ErrPattern, err)
 	}
 	var names []string
 	for _, w := range words {
@@ -49,7 +56,7 @@ func Expand(ctx context.Context, st store.Store, pattern string) ([]string, erro
 			return nil, fmt.Errorf("%s matches nothing: %w", st.Address(w), fs.ErrNotExist)
 		}
 		if names = append(names, found...); len(names) > maxNames {
-			return nil, fmt.Errorf("%s: more than %d names", st.Address(pattern), maxNames)
+			return nil, fmt.Errorf("%s: %w: more than %d names", st.Address(pattern), ErrPattern, maxNames)
 		}
 	}
 	return names, nil

@@ -38,6 +38,8 @@ type Options struct {
 	SkipIncomplete bool
 	// Force replaces another dataset at the destination. Default: that is an error.
 	Force bool
+	// Accept is asked whether the container that takes the source will do. Default: every one does.
+	Accept func(Container) error
 	// Progress is called now and then, by one goroutine at a time. Default: nobody is told.
 	Progress func(Progress)
 	// Report is filled in if it is not nil, also when Index fails.
@@ -196,6 +198,11 @@ func (x *indexer) plan(ctx context.Context, containers []Container) error {
 				names = append(names, c.Name())
 			}
 			continue
+		}
+		if x.Accept != nil {
+			if err := x.Accept(c); err != nil {
+				return err
+			}
 		}
 		x.container = c
 		for _, s := range shards {

@@ -24,6 +24,7 @@ import (
 	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/binfmt/pack"
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/cmd/version"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/sampler"
@@ -84,12 +85,15 @@ func TestUsage(t *testing.T) {
 		"bad level":       {[]string{"--store", "/x", "--node", "n", "--log-level", "loud"}, "loud", 2},
 		"unknown key":     {[]string{"--config", file("store: /x\nnodes: n\n")}, `unknown key "nodes"`, 2},
 		"key of itself":   {[]string{"--config", file("config: x\n")}, `unknown key "config"`, 2},
+		"version's key":   {[]string{"--config", file("version: true\n")}, `unknown key "version"`, 2},
+		"two loads":       {[]string{"--store", "/x", "--node", "n", "--load", "25%", "--datanode-pid", "/run/dn.pid"}, "--datanode-pid: --load 25%", 2},
+		"told to nobody":  {[]string{"--store", "/x", "--node", "n", "--registry", "none", "--advertise", "dn1"}, "--advertise: --registry none", 2},
 		"a list":          {[]string{"--config", file("store: [1]\n")}, "one value", 2},
 		"twice":           {[]string{"--config", file("node: a\nnode: b\n")}, "node", 2},
 		"bad value":       {[]string{"--config", file("window: many\n")}, "window", 2},
 		"not YAML":        {[]string{"--config", file("{")}, "agent.yaml", 2},
 		"no file":         {[]string{"--config", "/nonexistent"}, "/nonexistent", 2},
-		"no store":        {[]string{"--store", "s3://x/y", "--node", "n"}, "scheme", 3},
+		"no store":        {[]string{"--store", "s3://x/y", "--node", "n"}, "scheme", 2},
 		"no cluster":      {[]string{"--store", "hdfs://127.0.0.1:1/", "--node", "n"}, "127.0.0.1:1", 3},
 		"no ledger":       {[]string{"--store", t.TempDir(), "--node", "local", "--worker", os.Args[0], "--relay", "/dev/null/x"}, "--relay", 3},
 		"no worker":       {[]string{"--store", t.TempDir(), "--node", "local", "--worker", "/nonexistent"}, "/nonexistent", 3},
@@ -102,6 +106,12 @@ func TestUsage(t *testing.T) {
 				t.Errorf("exit code %d, want %d; %q is to be in: %s", code, row.code, row.want, stderr)
 			}
 		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if code, out, _ := output("--version"); code != 0 || out != "stepahead-agent version "+version.Text()+"\n" {
+		t.Errorf("%d %q", code, out)
 	}
 }
 

@@ -49,6 +49,9 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	}
 	defer func() { _ = log.Sync() }() // standard error may not support it
 	place, err := address.Open(ctx, s.store, address.Options{Getenv: os.Getenv, Node: s.node})
+	if errors.Is(err, store.ErrName) {
+		return exit.Usage(fmt.Errorf("--store: %w", err))
+	}
 	if err != nil {
 		return err
 	}
@@ -200,6 +203,8 @@ func loadOf(s settings, simulated bool, pool *worker.Pool) (agent.Load, error) {
 		return series, nil
 	case simulated && s.load == "real":
 		return nil, exit.Usage(errors.New("--load real: the store's nodes are simulated and share this machine's /proc: give a share such as 25%"))
+	case simulated && s.datanodePID != "":
+		return nil, exit.Usage(errors.New("--datanode-pid: the store's nodes are simulated and have no process: leave it out"))
 	case simulated:
 		return agent.Steady(0.25), nil
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -109,9 +110,12 @@ func readBounded(name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
+// inFile tells the flags that may stand in a file.
+func inFile(flag string) bool { return !slices.Contains([]string{"config", "help", "version"}, flag) }
+
 func setFlag(f *pflag.FlagSet, name string, value any) error {
 	flag := f.Lookup(name)
-	if flag == nil || name == "config" || name == "help" {
+	if flag == nil || !inFile(name) {
 		return fmt.Errorf("unknown key %q: the keys are the flags that --help lists", name)
 	}
 	if flag.Changed {
@@ -132,7 +136,7 @@ func setFlag(f *pflag.FlagSet, name string, value any) error {
 func (s *settings) print(w io.Writer, f *pflag.FlagSet) error {
 	var keys yaml.MapSlice
 	f.VisitAll(func(flag *pflag.Flag) {
-		if flag.Name != "config" && flag.Name != "help" {
+		if inFile(flag.Name) {
 			keys = append(keys, yaml.MapItem{Key: flag.Name, Value: flag.Value.String()})
 		}
 	})
@@ -156,8 +160,13 @@ func (s *settings) validate() error {
 	if s.workers < 0 || s.deadline < 0 {
 		errs = append(errs, errors.New("--workers and --deadline must not be negative"))
 	}
-	if _, err := parseLoad(s.load); err != nil {
+	if series, err := parseLoad(s.load); err != nil {
 		errs = append(errs, fmt.Errorf("--load: %w", err))
+	} else if series != nil && s.datanodePID != "" {
+		errs = append(errs, fmt.Errorf("--datanode-pid: --load %s says the load, and no process is watched: leave one out", s.load))
+	}
+	if s.registry == "none" && s.advertise != "" {
+		errs = append(errs, errors.New("--advertise: --registry none tells nobody: leave one out"))
 	}
 	return errors.Join(errs...)
 }

@@ -158,7 +158,7 @@ func (r byteRange) of(size int64) (off, n int64, err error) {
 		n = size - r.off
 	}
 	if r.off > size || n > size-r.off {
-		return 0, 0, fmt.Errorf("--range %s: the file has %d bytes", r.text, size)
+		return 0, 0, fmt.Errorf("--range %s: the file has %s", r.text, counted(size, "byte"))
 	}
 	return r.off, n, nil
 }

@@ -108,7 +108,7 @@ func TestCatExitCodes(t *testing.T) {
 		"two":              {[]string{file, file}, exit.Misused, "arg"},
 		"a folder":         {[]string{filepath.Join(root, "d")}, exit.Misused, "stepahead ls"},
 		"missing":          {[]string{file + "x"}, exit.Environment, "/d/fx"},
-		"scheme":           {[]string{"s3://b/x"}, exit.Environment, "scheme s3"},
+		"scheme":           {[]string{"s3://b/x"}, exit.Misused, "scheme s3"},
 		"no colon":         {[]string{file, "--range", "5"}, exit.Misused, "OFF:LEN"},
 		"negative":         {[]string{file, "--range", "-1:5"}, exit.Misused, "OFF:LEN"},
 		"words":            {[]string{file, "--range", "a:b"}, exit.Misused, "OFF:LEN"},

@@ -121,7 +121,7 @@ func runCheckpointDiff(ctx context.Context, out io.Writer, a, b *checkpoint.Chec
 		return err
 	}
 	if differ > 0 {
-		return exit.Finding(fmt.Errorf("checkpoint diff: %d differences", differ))
+		return exit.Finding(fmt.Errorf("checkpoint diff: %s", counted(differ, "difference")))
 	}
 	return nil
 }

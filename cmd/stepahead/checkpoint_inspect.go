@@ -215,11 +215,11 @@ func printVerified(out io.Writer, c *checkpoint.Checkpoint, v *checkpoint.Verifi
 	if asJSON {
 		err = e.Encode(verifiedCheckpoint{"checked", v.Sum, c.Layout, c.SaveID, c.Bytes(), v.Items, v.NoSums, orEmpty(v.Files)})
 	} else {
-		_, err = fmt.Fprintf(out, "checked %d files, %s, %d tensors with a description of their own (%d without a sum): %d problems\ndigest %s\n",
-			len(c.Files), formatBytes(c.Bytes()), v.Items, v.NoSums, len(problems), v.Sum)
+		_, err = fmt.Fprintf(out, "checked %s, %s, %s with a description beside its bytes (%d without a sum): %s\ndigest %s\n",
+			counted(len(c.Files), "file"), formatBytes(c.Bytes()), counted(v.Items, "tensor"), v.NoSums, counted(len(problems), "problem"), v.Sum)
 	}
 	if err == nil && len(problems) > 0 {
-		err = exit.Finding(fmt.Errorf("checkpoint verify %s: %d problems", c.URL(), len(problems)))
+		err = exit.Finding(fmt.Errorf("checkpoint verify %s: %s", c.URL(), counted(len(problems), "problem")))
 	}
 	return err
 }

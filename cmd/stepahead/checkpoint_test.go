@@ -150,7 +150,7 @@ func TestCheckpointCatAndDiff(t *testing.T) {
 // TestCheckpointWatch prints what is there, what is committed later, and what is deleted, and ends by itself.
 func TestCheckpointWatch(t *testing.T) {
 	root := checkpoints(t)
-	if code, out, errOut := command(t, "checkpoint", "watch", root, "--count", "1"); code != exit.OK || out != "committed step-1 safetensors, 1 files, "+formatBytes(int64(len(safetensorsFile("w", "12345678"))))+"\n" {
+	if code, out, errOut := command(t, "checkpoint", "watch", root, "--count", "1"); code != exit.OK || out != "committed step-1 safetensors, 1 file, "+formatBytes(int64(len(safetensorsFile("w", "12345678"))))+"\n" {
 		t.Errorf("exit %d: %q %s", code, out, errOut)
 	}
 	r, w := io.Pipe()

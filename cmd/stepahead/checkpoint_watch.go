@@ -127,7 +127,7 @@ func printWatched(out io.Writer, p *address.Place, e watch.Event, asJSON bool) e
 	if asJSON {
 		return json.NewEncoder(out).Encode(watchedCheckpoint{string(e.Kind), l})
 	}
-	_, err := fmt.Fprintf(out, "%s %s %s, %d files, %s\n", e.Kind, printableName(name), l.Layout, l.Files, formatBytes(l.Bytes))
+	_, err := fmt.Fprintf(out, "%s %s %s, %s, %s\n", e.Kind, printableName(name), l.Layout, counted(l.Files, "file"), formatBytes(l.Bytes))
 	return err
 }
 

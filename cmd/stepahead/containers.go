@@ -34,6 +34,13 @@ type containerFlags struct {
 	group          bool
 	options        foreign.Options
 	json           bool
+	made           []made // by containers
+}
+
+// made is a container and what it was made from.
+type made struct {
+	container
+	foreign.Container
 }
 
 // add adds the flags to a command that knows some containers. of says of which sources they are.
@@ -52,31 +59,54 @@ func (f *containerFlags) add(flags *pflag.FlagSet, known []container, of string)
 type container struct {
 	name string // "" has no name to be chosen by
 	make func(f *containerFlags, p foreign.Policy) foreign.Container
+	// useless are the flags that say nothing of it.
+	useless []string
 }
 
 // indexed are asked in this order whether a source is theirs. Megatron's come first, because a pair may be named by what its
 // two names begin with, which is no file; folders of files come last, because any folder may be one.
 func indexed() []container {
 	return []container{
-		{binfmt.Megatron, func(*containerFlags, foreign.Policy) foreign.Container { return megatron.New() }},
-		{"energon", newEnergon}, {binfmt.Tar, newTar}, {binfmt.MDS, newMDS}, {binfmt.TFRecord, newTFRecord},
-		{"", func(*containerFlags, foreign.Policy) foreign.Container { return foreign.Refusals() }},
+		{binfmt.Megatron, func(*containerFlags, foreign.Policy) foreign.Container { return megatron.New() },
+			append(useless(), "field", "media", "classes", "skip-incomplete")},
+		{"energon", newEnergon, useless("split", "policy")}, {binfmt.Tar, newTar, useless("policy")}, {binfmt.MDS, newMDS, useless()}, {binfmt.TFRecord, newTFRecord, useless()},
+		{"", func(*containerFlags, foreign.Policy) foreign.Container { return foreign.Refusals() }, nil},
 		{binfmt.Folder, func(f *containerFlags, p foreign.Policy) foreign.Container {
 			return folder.New(folder.Options{Policy: p, Group: f.group})
-		}},
+		}, useless("group", "policy")},
 	}
+}
+
+// useless are the flags of some containers only, but for those of the container's own.
+func useless(but ...string) []string {
+	return slices.DeleteFunc([]string{"split", "group", "policy"}, func(flag string) bool { return slices.Contains(but, flag) })
+}
+
+// accept refuses flags that were given and say nothing of a container that containers made.
+func (f *containerFlags) accept(given func(flag string) bool, kind foreign.Container) error {
+	for _, m := range f.made {
+		if m.Container != kind {
+			continue
+		}
+		for _, flag := range m.useless {
+			if given(flag) {
+				return exit.Usage(fmt.Errorf("--%s says nothing of %s, which the source is: leave it out, or say with --format what the source is", flag, m.name))
+			}
+		}
+	}
+	return nil
 }
 
 // packed are the containers whose samples are packed, as they are asked. Megatron's need none of it.
 func packed() []container {
 	return []container{
-		{"energon", newEnergon}, {binfmt.Tar, newTar}, {binfmt.MDS, newMDS}, {binfmt.TFRecord, newTFRecord},
+		{"energon", newEnergon, useless("split", "policy")}, {binfmt.Tar, newTar, useless("policy")}, {binfmt.MDS, newMDS, useless()}, {binfmt.TFRecord, newTFRecord, useless()},
 		{"litdata", func(f *containerFlags, _ foreign.Policy) foreign.Container {
 			return litdata.New(litdata.Options{Wanted: f.wanted()})
-		}},
+		}, useless()},
 		{"parquet", func(f *containerFlags, _ foreign.Policy) foreign.Container {
 			return parquet.New(parquet.Options{Wanted: f.wanted()})
-		}},
+		}, useless()},
 	}
 }
 
@@ -100,25 +130,26 @@ func names(known []container) []string {
 	return all
 }
 
-// containers reads the flags, and returns those of the known containers that are to be asked.
+// containers reads the flags, of which mistakes are usage, and returns those of the known containers that are to be asked.
 func (f *containerFlags) containers(known []container) (found []foreign.Container, err error) {
 	f.options.Policy = foreign.Policy(f.policy)
 	if f.options.Policy != foreign.Strict && f.options.Policy != foreign.AsPeer {
-		return nil, fmt.Errorf("--policy %s: want %s or %s", f.policy, foreign.Strict, foreign.AsPeer)
+		return nil, exit.Usage(fmt.Errorf("--policy %s: want %s or %s", f.policy, foreign.Strict, foreign.AsPeer))
 	}
 	if f.options.Fields, err = f.renames(); err != nil {
-		return nil, err
+		return nil, exit.Usage(err)
 	}
 	if f.options.Classes, err = readClasses(f.classes); err != nil {
 		return nil, err
 	}
 	for _, c := range known {
 		if f.format == "" || f.format == c.name {
-			found = append(found, c.make(f, f.options.Policy))
+			kind := c.make(f, f.options.Policy)
+			found, f.made = append(found, kind), append(f.made, made{c, kind})
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("--format %s: want one of %s", f.format, strings.Join(names(known), ", "))
+		return nil, exit.Usage(fmt.Errorf("--format %s: want one of %s", f.format, strings.Join(names(known), ", ")))
 	}
 	return found, nil
 }
@@ -165,7 +196,7 @@ func readClasses(name string) ([]string, error) {
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--classes: %w", err)
 	}
 	return strings.Split(strings.TrimRight(string(data), "\n"), "\n"), nil
 }
@@ -183,7 +214,7 @@ func codeOfContainer(err error) error {
 	switch {
 	case errors.Is(err, foreign.ErrContainer), store.ClassOf(err) == store.IdentityChanged:
 		return exit.Finding(err)
-	case errors.Is(err, draft.ErrExists):
+	case errors.Is(err, draft.ErrExists), errors.Is(err, foreign.ErrPattern):
 		return exit.Usage(err)
 	}
 	return err
@@ -193,10 +224,10 @@ func codeOfContainer(err error) error {
 func notes(r *foreign.Report) string {
 	var text strings.Builder
 	if r.Empty > 0 {
-		fmt.Fprintf(&text, "left out: %d shards without a sample\n", r.Empty)
+		fmt.Fprintf(&text, "left out: %s without a sample\n", counted(r.Empty, "shard"))
 	}
 	if r.Incomplete > 0 {
-		fmt.Fprintf(&text, "left out: %d samples that lack a field\n", r.Incomplete)
+		fmt.Fprintf(&text, "left out for want of a field: %s\n", counted(r.Incomplete, "sample"))
 	}
 	for _, w := range r.Warnings {
 		fmt.Fprintln(&text, "warning:", w)

@@ -46,13 +46,13 @@ func printDigest(out io.Writer, digest string, s proof.Summary, asJSON bool) err
 			proof.Summary
 		}{digest, s})
 	}
-	_, err := fmt.Fprintf(out, "%s  %d records, %d steps (%d to %d) of %d samples\n",
-		digest, s.Records, s.Steps, s.FirstStep, s.LastStep, s.Batch)
+	_, err := fmt.Fprintf(out, "%s  %s, %s (%d to %d) of %s\n",
+		digest, counted(s.Records, "record"), counted(s.Steps, "step"), s.FirstStep, s.LastStep, counted(s.Batch, "sample"))
 	if err == nil && s.Duplicates > 0 {
-		_, err = fmt.Fprintf(out, "%d records repeat another: steps done again after a resume\n", s.Duplicates)
+		_, err = fmt.Fprintf(out, "left out: %s of steps that were done again after a resume\n", counted(s.Duplicates, "record"))
 	}
 	if err == nil && s.Cut > 0 {
-		_, err = fmt.Fprintf(out, "%d files end in a cut line, which a killed process left: ignored\n", s.Cut)
+		_, err = fmt.Fprintf(out, "left out: the cut last line, which a killed process left, of %s\n", counted(s.Cut, "file"))
 	}
 	return err
 }

@@ -46,7 +46,7 @@ func TestDigestCommand(t *testing.T) {
 	digest := hex.EncodeToString(sum[:])
 
 	code, out, errs := call(t, "digest", a, b)
-	want := digest + "  6 records, 3 steps (0 to 2) of 2 samples\n4 records repeat another: steps done again after a resume\n"
+	want := digest + "  6 records, 3 steps (0 to 2) of 2 samples\nleft out: 4 records of steps that were done again after a resume\n"
 	if code != exit.OK || out != want {
 		t.Errorf("exit %d, %q, %s, want %q", code, out, errs, want)
 	}
@@ -84,7 +84,7 @@ func TestDigestCommandExitCodes(t *testing.T) {
 			t.Errorf("%v: exit %d, %q, %q, want %d, %q", c.args, code, out, errs, c.code, c.want)
 		}
 	}
-	if _, out, _ := call(t, "digest", a, cut); !strings.Contains(out, "1 files end in a cut line") {
+	if _, out, _ := call(t, "digest", a, cut); !strings.Contains(out, "which a killed process left, of 1 file\n") {
 		t.Errorf("%q", out)
 	}
 }

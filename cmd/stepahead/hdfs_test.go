@@ -118,7 +118,7 @@ func testHDFSIndexed(t *testing.T, c *hdfstest.Cluster, root string) {
 		if code != 0 {
 			t.Fatalf("%v: %d, %s%s", args, code, out, errOut)
 		}
-		if args[0] == "verify" && !strings.Contains(out, "9 parts have no sums") {
+		if args[0] == "verify" && !strings.Contains(out, "9 parts without a sum") {
 			t.Errorf("%v: %s", args, out)
 		}
 	}

@@ -46,7 +46,7 @@ until then everything is in DATASET/.stepahead-index. A container that is change
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.sources = args
-			return runIndex(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runIndex(cmd.Context(), f, cmd.Flags().Changed, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := c.Flags()
@@ -58,7 +58,7 @@ until then everything is in DATASET/.stepahead-index. A container that is change
 	return c
 }
 
-func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
+func runIndex(ctx context.Context, f indexFlags, given func(flag string) bool, out, errOut io.Writer) error {
 	if f.output == "" {
 		return exit.Usage(errors.New("index: -o DATASET is missing"))
 	}
@@ -68,7 +68,7 @@ func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
 		err = checkWorkers(f.options.Workers)
 	}
 	if err != nil {
-		return exit.Usage(fmt.Errorf("index: %w", err))
+		return fmt.Errorf("index: %w", err)
 	}
 	place, patterns, err := openBoth(ctx, f.output, f.sources)
 	if err != nil {
@@ -84,6 +84,7 @@ func runIndex(ctx context.Context, f indexFlags, out, errOut io.Writer) error {
 	}
 	report := new(foreign.Report)
 	f.options.Report = report
+	f.options.Accept = func(c foreign.Container) error { return f.accept(given, c) }
 	progress := newMeter(errOut)
 	progress.bytes = true
 	f.options.Progress = func(p foreign.Progress) { progress.show(pack.Progress{Phase: p.Phase, Done: p.Done, Total: p.Total}) }
@@ -122,6 +123,9 @@ func openBoth(ctx context.Context, output string, sources []string) (*address.Pl
 		if err == nil {
 			err = dir.Widen(output, fixedParts(sources)...)
 		}
+		if errors.Is(err, store.ErrName) {
+			err = outside(err)
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -146,11 +150,16 @@ func resolveAll(place *address.Place, sources []string) ([]string, error) {
 		}
 		name, err := place.Resolve(s)
 		if err != nil {
-			return nil, fmt.Errorf("the source must be in the store of the dataset, which points at it: %w", err)
+			return nil, outside(err)
 		}
 		names = append(names, name)
 	}
 	return names, nil
+}
+
+// outside says of a source that it lies in another store than the dataset.
+func outside(err error) error {
+	return exit.Usage(fmt.Errorf("the source must be in the store of the dataset, which points at it: %w", err))
 }
 
 func absolute(source string) (string, error) {
@@ -190,8 +199,8 @@ func printIndexed(out io.Writer, f indexFlags, m *binfmt.Manifest, r *foreign.Re
 		verb = "already indexed"
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: %s, %d samples in %d shards (%s) of %s, of which %s were read\nidentity %x\n",
-		verb, f.output, m.Samples(), r.Shards, r.Container, formatBytes(r.Bytes), formatBytes(r.Read), id)
+	fmt.Fprintf(&text, "%s: %s, %s in %s (%s) of %s, of which %s were read\nidentity %x\n",
+		verb, f.output, counted(m.Samples(), "sample"), counted(r.Shards, "shard"), r.Container, formatBytes(r.Bytes), formatBytes(r.Read), id)
 	for _, field := range m.Fields {
 		fmt.Fprintf(&text, "field %s (%s)\n", field.Name, field.Kind)
 	}

@@ -74,7 +74,7 @@ func TestIndexCommand(t *testing.T) {
 	if code, out, _ := command(t, "inspect", set); code != 0 || !strings.Contains(out, "samples   12") || !strings.Contains(out, "dog") || !strings.Contains(out, filepath.Join(base, "shards/01.tar")) {
 		t.Errorf("inspect: %d %s", code, out)
 	}
-	if code, out, _ := command(t, "verify", set); code != 0 || !strings.Contains(out, "12 parts have no sums") {
+	if code, out, _ := command(t, "verify", set); code != 0 || !strings.Contains(out, "12 parts without a sum") {
 		t.Errorf("verify: %d %s", code, out)
 	}
 	shard := filepath.Join(base, "shards/01.tar")
@@ -97,6 +97,10 @@ func TestIndexCodes(t *testing.T) {
 	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "0000.txt"}), w.Close(), os.WriteFile(filepath.Join(base, "d.tar"), text.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
+	copyTo(t, gifs(t, 2), filepath.Join(base, "pictures"))
+	for _, end := range []string{".bin", ".idx"} {
+		copyTo(t, "../../binfmt/testdata/megatron/modes"+end, filepath.Join(base, "corpus"+end))
+	}
 	set := filepath.Join(base, "set")
 	for _, c := range []struct {
 		args []string
@@ -111,6 +115,18 @@ func TestIndexCodes(t *testing.T) {
 		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--workers", "-1"}, exit.Misused, "--workers -1: must be 0 (the default) to 4096"},
 		{[]string{filepath.Join(base, "{a,d}.tar"), "-o", set, "--field", "jpg", "--field", "txt", "--skip-incomplete"}, exit.Found, "each of the 2 samples lacks a field"},
 		{[]string{filepath.Join(base, "b.tar"), "-o", set}, exit.Found, "gzip"},
+		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--split", "val"}, exit.Misused, "--split says nothing of tar"},
+		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--group"}, exit.Misused, "--group says nothing of tar"},
+		{[]string{filepath.Join(base, "pictures"), "-o", set, "--split", "all"}, exit.Misused, "--split says nothing of folder"},
+		{[]string{filepath.Join(base, "corpus"), "-o", set, "--field", "text"}, exit.Misused, "--field says nothing of megatron"},
+		{[]string{filepath.Join(base, "corpus"), "-o", set, "--policy", "as-peer"}, exit.Misused, "--policy says nothing of megatron"},
+		{[]string{filepath.Join(base, "a.tar"), "-o", set, "--classes", filepath.Join(base, "none.txt")}, exit.Environment, "--classes: open "},
+		{[]string{filepath.Join(base, "{1..9999999}.tar"), "-o", set}, exit.Misused, "more than 1048576 names"},
+		{[]string{filepath.Join(base, "{1..999}{1..9999}.tar"), "-o", set}, exit.Misused, "more than 1048576 names"},
+		{[]string{filepath.Join(base, "{a.tar"), "-o", set}, exit.Misused, "never closed"},
+		{[]string{filepath.Join(base, "[a.tar"), "-o", set}, exit.Misused, "syntax error in pattern"},
+		{[]string{"hdfs://ns/a.tar", "-o", set}, exit.Misused, "the source must be in the store of the dataset"},
+		{[]string{"s3://bucket/a.tar", "-o", set}, exit.Misused, "the source must be in the store of the dataset"},
 		{[]string{filepath.Join(base, "c.tar"), "-o", set}, exit.Environment, "c.tar"},
 		{[]string{filepath.Join(base, "*.mds"), "-o", set}, exit.Environment, "matches nothing"},
 	} {

@@ -115,7 +115,7 @@ func sumsOf(s pack.SumsSummary) string {
 		where string
 	}{{s.Index, "in the index"}, {s.Beside, "in " + binfmt.SumsName}, {s.None, "none: `stepahead verify --checksum` adds them"}} {
 		if c.n > 0 {
-			said = append(said, fmt.Sprintf("%d parts %s", c.n, c.where))
+			said = append(said, counted(c.n, "part")+" "+c.where)
 		}
 	}
 	return strings.Join(said, ", ")

@@ -129,7 +129,7 @@ func (f *orderFlags) sampler() (*sampler.Sampler, error) {
 		return nil, fmt.Errorf("--steps %d: must be at least 1, and --from-step %d plus --steps below 2^63", f.steps, f.from)
 	}
 	if all, _ := s.Steps(); f.from+f.steps > all {
-		return nil, fmt.Errorf("--from-step %d --steps %d: the run has %d steps", f.from, f.steps, all)
+		return nil, fmt.Errorf("--from-step %d --steps %d: the run has %s", f.from, f.steps, counted(all, "step"))
 	}
 	return s, nil
 }

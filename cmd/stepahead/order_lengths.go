@@ -59,7 +59,7 @@ func openLengths(ctx context.Context, s *sampler.Sampler, urls []string) (_ *len
 		}
 		l.sources = append(l.sources, src)
 		if has, want := uint64(src.data.Manifest().Samples()), spec.Sources[i].Samples; has != want {
-			return nil, exit.Usage(fmt.Errorf("sources[%d] of the spec has %d samples, %s %d: give the datasets in the order of the sources", i, want, url, has))
+			return nil, exit.Usage(fmt.Errorf("sources[%d] of the spec has %s, %s %d: give the datasets in the order of the sources", i, counted(want, "sample"), url, has))
 		}
 	}
 	return l, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -76,10 +77,11 @@ DATASET/.stepahead-pack.`,
 	return c
 }
 
-// ofContainers and ofFiles are flags that say something of one kind of source only.
+// ofContainers, ofFiles and ofLists are flags that say something of one kind of source only.
 var (
 	ofContainers = []string{"policy", "split", "media", "classes", "skip-incomplete"}
 	ofFiles      = []string{"skip-bad", "path-column", "column"}
+	ofLists      = []string{"path-column", "column"}
 )
 
 func runPack(ctx context.Context, f packFlags, given func(flag string) bool, out, errOut io.Writer) error {
@@ -103,6 +105,11 @@ func runPack(ctx context.Context, f packFlags, given func(flag string) bool, out
 			return exit.Usage(fmt.Errorf("pack: --%s says nothing of %s", flag, source))
 		}
 	}
+	if found != nil {
+		if err := f.accept(given, found.kind); err != nil {
+			return fmt.Errorf("pack: %w", err)
+		}
+	}
 	dst, err := openPlace(ctx, f.output)
 	if err != nil {
 		return fmt.Errorf("pack: %w", err)
@@ -111,7 +118,7 @@ func runPack(ctx context.Context, f packFlags, given func(flag string) bool, out
 	if found != nil {
 		return f.packContainers(ctx, found, dst, out, errOut)
 	}
-	return f.packFiles(ctx, dst, out, errOut)
+	return f.packFiles(ctx, given, dst, out, errOut)
 }
 
 func (f *packFlags) fileOptions() pack.Options {
@@ -119,7 +126,7 @@ func (f *packFlags) fileOptions() pack.Options {
 }
 
 // packFiles packs a folder or a list.
-func (f *packFlags) packFiles(ctx context.Context, dst *address.Place, out, errOut io.Writer) error {
+func (f *packFlags) packFiles(ctx context.Context, given func(flag string) bool, dst *address.Place, out, errOut io.Writer) error {
 	if len(f.sources) > 1 {
 		return exit.Usage(fmt.Errorf("pack: %d sources of files: pack a list of them, or one folder", len(f.sources)))
 	}
@@ -128,7 +135,7 @@ func (f *packFlags) packFiles(ctx context.Context, dst *address.Place, out, errO
 		return exit.Usage(fmt.Errorf("pack: %w", err))
 	}
 	o := f.fileOptions()
-	src, done, err := f.open(ctx, dst, field, &o)
+	src, done, err := f.open(ctx, given, dst, field, &o)
 	if err != nil {
 		return codeOfPack(fmt.Errorf("pack: %w", err))
 	}
@@ -161,7 +168,7 @@ func (f *packFlags) field() (string, error) {
 const remoteWorkers = 16
 
 // open takes a folder for a folder and everything else for a list. The function it returns closes what it opened.
-func (f *packFlags) open(ctx context.Context, dst *address.Place, field string, o *pack.Options) (pack.Source, func(), error) {
+func (f *packFlags) open(ctx context.Context, given func(flag string) bool, dst *address.Place, field string, o *pack.Options) (pack.Source, func(), error) {
 	path, from, err := openSource(ctx, f.sources[0])
 	if err != nil {
 		return nil, nil, err
@@ -191,11 +198,21 @@ func (f *packFlags) open(ctx context.Context, dst *address.Place, field string, 
 		}
 	}
 	if isDir {
+		for _, flag := range ofLists {
+			if given(flag) {
+				done()
+				return nil, nil, exit.Usage(fmt.Errorf("--%s says nothing of a folder: it is of a list of files", flag))
+			}
+		}
 		return pack.Folder{Store: st, Root: path, Field: field}, done, nil
 	}
 	kinds := make(map[string]binfmt.Kind, len(f.columns))
 	for name, kind := range f.columns {
 		kinds[name] = binfmt.Kind(kind)
+		if !slices.Contains([]binfmt.Kind{binfmt.Int64, binfmt.Float64, binfmt.Bool, binfmt.UTF8}, kinds[name]) {
+			done()
+			return nil, nil, exit.Usage(fmt.Errorf("--column %s=%s: %q is none of int64, float64, bool, utf8", name, kind, kind))
+		}
 	}
 	return pack.List{Store: st, Path: path, Field: field, PathColumn: f.pathColumn, Kinds: kinds}, done, nil
 }
@@ -254,9 +271,10 @@ func printPacked(out io.Writer, f *packFlags, m *binfmt.Manifest, r *pack.Report
 		verb = "already packed"
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: %s, %d samples, %d classes, %d bins, %s\nidentity %x\n", verb, f.output, m.Samples(), len(m.Classes), len(m.Bins), formatBytes(size), id)
+	fmt.Fprintf(&text, "%s: %s, %s, %s, %s, %s\nidentity %x\n", verb, f.output,
+		counted(m.Samples(), "sample"), counted(len(m.Classes), "class"), counted(len(m.Bins), "bin"), formatBytes(size), id)
 	if r.Hidden > 0 {
-		fmt.Fprintf(&text, "left out: %d files and folders whose name starts with a dot\n", r.Hidden)
+		fmt.Fprintf(&text, "left out: %d hidden, by names that start with a dot\n", r.Hidden)
 	}
 	for _, s := range r.Skipped {
 		fmt.Fprintln(&text, "left out:", s)

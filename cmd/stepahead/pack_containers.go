@@ -43,12 +43,12 @@ func (f *packFlags) findContainers(ctx context.Context) (*foundContainers, error
 	}
 	kinds, err := f.containers(packed())
 	if err != nil {
-		return nil, exit.Usage(fmt.Errorf("pack: %w", err))
+		return nil, fmt.Errorf("pack: %w", err)
 	}
 	c, err := openContainers(ctx, f.sources)
 	if err != nil {
 		closeAll(kinds)
-		return nil, fmt.Errorf("pack: %w", err)
+		return nil, codeOfContainer(fmt.Errorf("pack: %w", err))
 	}
 	c.kinds, c.source.Chosen = kinds, f.format != ""
 	asked := c.source
@@ -153,8 +153,8 @@ func printPackedContainers(out io.Writer, f *packFlags, m *binfmt.Manifest, r *f
 		verb = "already packed"
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: %s, %d samples of %d shards (%s), %d classes, %d bins, %s\nidentity %x\n",
-		verb, f.output, m.Samples(), r.Shards, r.Container, len(m.Classes), len(m.Bins), formatBytes(size), id)
+	fmt.Fprintf(&text, "%s: %s, %s of %s (%s), %s, %s, %s\nidentity %x\n",
+		verb, f.output, counted(m.Samples(), "sample"), counted(r.Shards, "shard"), r.Container, counted(len(m.Classes), "class"), counted(len(m.Bins), "bin"), formatBytes(size), id)
 	for _, field := range m.Fields {
 		fmt.Fprintf(&text, "field %s (%s)\n", field.Name, field.Kind)
 	}

@@ -110,6 +110,8 @@ func TestPackContainerCodes(t *testing.T) {
 		{"gifs --field a=b", exit.Misused, "the one media field"},
 		{"gifs --format tar", exit.Found, "nothing that is tar"},
 		{"gifs --format zip", exit.Misused, "want one of energon, tar"},
+		{"a.tar.gz --split val", exit.Misused, "--split says nothing of tar"},
+		{"{1..9999999}.tar", exit.Misused, "more than 1048576 names"},
 		{"none.tar.gz", exit.Environment, "none.tar.gz"},
 		{"none*.tar.gz", exit.Environment, "matches nothing"},
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/internal/testdata"
+	"github.com/stepahead-io/stepahead/store/dir"
 )
 
 // command runs the program in this process.
@@ -65,7 +66,7 @@ func TestPackInspectVerify(t *testing.T) {
 	if code != 0 || !strings.Contains(out, packed.Identity) {
 		t.Errorf("inspect --json: %d, %s", code, out)
 	}
-	if code, out, _ := command(t, "verify", set); code != 0 || !strings.Contains(out, "checked 1 bins, 11 samples, 11 parts") {
+	if code, out, _ := command(t, "verify", set); code != 0 || !strings.Contains(out, "checked 1 bin, 11 samples, 11 parts") {
 		t.Errorf("verify: %d, %s", code, out)
 	}
 	bins, _ := filepath.Glob(filepath.Join(set, "*.bin"))
@@ -86,7 +87,7 @@ func TestPackInspectVerify(t *testing.T) {
 	if err := json.Unmarshal([]byte(first), &found); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if code != exit.Found || found.Kind != "crc" || found.Key != "a/000.gif" || found.Offset != 64 || found.Field != "image" || !strings.Contains(errOut, "1 findings") {
+	if code != exit.Found || found.Kind != "crc" || found.Key != "a/000.gif" || found.Offset != 64 || found.Field != "image" || !strings.Contains(errOut, ": 1 finding\n") {
 		t.Errorf("verify of a damaged set: %d, %+v, %s", code, found, errOut)
 	}
 }
@@ -116,8 +117,10 @@ func TestPackExitCodes(t *testing.T) {
 		{[]string{"pack", source, "-o", set}, exit.Found, "empty.gif\" is empty"},
 		{[]string{"pack", source + "/none", "-o", set}, exit.Environment, "no such file"},
 		{[]string{"pack", list, "-o", set}, exit.Misused, "another dataset is there already"},
-		{[]string{"pack", list, "-o", set + "2", "--column", "n=integer"}, exit.Found, `"integer" is none of`},
-		{[]string{"pack", list, "-o", "s3://bucket/x"}, exit.Environment, "scheme"},
+		{[]string{"pack", list, "-o", set + "2", "--column", "n=integer"}, exit.Misused, `"integer" is none of`},
+		{[]string{"pack", source + "/a", "-o", set + "2", "--column", "n=int64"}, exit.Misused, "--column says nothing of a folder"},
+		{[]string{"pack", source + "/a", "-o", set + "2", "--path-column", "file"}, exit.Misused, "--path-column says nothing of a folder"},
+		{[]string{"pack", list, "-o", "s3://bucket/x"}, exit.Misused, "scheme"},
 		{[]string{"inspect", set + "3"}, exit.Environment, "no such file"},
 		{[]string{"verify", set + "3"}, exit.Environment, "give the folder that `stepahead pack`"},
 		{[]string{"verify", set, "--workers", "5000"}, exit.Misused, "--workers 5000: must be 0 (the default) to 4096"},
@@ -138,6 +141,45 @@ func TestPackExitCodes(t *testing.T) {
 	}
 	if code, out, _ := command(t, "verify", set); code != exit.Found || !strings.Contains(out, "manifest") {
 		t.Errorf("verify of a broken manifest: %d, %s", code, out)
+	}
+}
+
+// TestIdentityOnAnotherStore: the same files have one identity on stores whose blocks are of one size, given or their own.
+func TestIdentityOnAnotherStore(t *testing.T) {
+	source, disk, lake := t.TempDir(), t.TempDir(), t.TempDir()
+	for i := range 6 {
+		if err := os.WriteFile(filepath.Join(source, fmt.Sprintf("%d.gif", i)), append([]byte("GIF89a"), make([]byte, 700)...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := dir.Init(lake, dir.Topology{Nodes: []dir.Node{{Name: "dn1"}}, BlockSize: 1024}); err != nil {
+		t.Fatal(err)
+	}
+	identity := func(store string, flags ...string) string {
+		code, out, errOut := command(t, append([]string{"pack", source, "-o", filepath.Join(store, "set"), "--force", "--json"}, flags...)...)
+		var packed struct{ Identity string }
+		if err := json.Unmarshal([]byte(out), &packed); code != 0 || err != nil {
+			t.Fatal(code, err, errOut)
+		}
+		return packed.Identity
+	}
+	if a, b := identity(disk), identity(lake); a == b {
+		t.Error("blocks of 128 MiB and of 1 KiB: one identity")
+	}
+	if a, b := identity(disk, "--block-size", "128MiB"), identity(lake, "--block-size", "128MiB"); a != b || a != identity(disk) {
+		t.Errorf("blocks of 128 MiB on both: %s and %s", a, b)
+	}
+}
+
+func TestCounted(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		one  string
+		want string
+	}{{0, "bin", "0 bins"}, {1, "bin", "1 bin"}, {2, "bin", "2 bins"}, {1, "class", "1 class"}, {12, "class", "12 classes"}} {
+		if got := counted(c.n, c.one); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
 	}
 }
 
@@ -204,7 +246,7 @@ func TestPackFromURLs(t *testing.T) {
 	if code, _, errOut := command(t, "pack", "dir://"+source+"/b", "-o", filepath.Join(source, "b", "set")); code != 1 || !strings.Contains(errOut, "inside the source") {
 		t.Errorf("into its own source: %d, %s", code, errOut)
 	}
-	if code, _, errOut := command(t, "pack", "s3://b/x", "-o", filepath.Join(sets, "x")); code != 3 || !strings.Contains(errOut, "scheme s3") {
+	if code, _, errOut := command(t, "pack", "s3://b/x", "-o", filepath.Join(sets, "x")); code != exit.Misused || !strings.Contains(errOut, "scheme s3") {
 		t.Errorf("no store: %d, %s", code, errOut)
 	}
 }

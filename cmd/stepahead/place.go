@@ -2,16 +2,23 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path"
 	"path/filepath"
 
+	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/address"
 )
 
-// openPlace opens the store of a command's URL.
+// openPlace opens the store of a command's URL. One that leads to no store is usage.
 func openPlace(ctx context.Context, url string) (*address.Place, error) {
-	return address.Open(ctx, url, address.Options{Getenv: os.Getenv})
+	p, err := address.Open(ctx, url, address.Options{Getenv: os.Getenv})
+	if errors.Is(err, store.ErrName) {
+		err = exit.Usage(err)
+	}
+	return p, err
 }
 
 // openNamed is openPlace for a folder whose own name says something, and its neighbours: a folder that would be the root of its

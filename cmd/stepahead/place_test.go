@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stepahead-io/stepahead/cmd/version"
 )
 
 // TestPathsCanBePasted: whatever store a place is in, a message names a path that leads to the file, or to where it should be, for
@@ -67,5 +69,11 @@ func wantPaths(t *testing.T, args []string, said, base string) {
 	})
 	if !named {
 		t.Errorf("%q: nothing that was given is in it: %s", args, said)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if code, out, _ := command(t, "--version"); code != 0 || out != "stepahead version "+version.Text()+"\n" {
+		t.Errorf("%d %q", code, out)
 	}
 }

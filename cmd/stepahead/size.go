@@ -51,6 +51,18 @@ func parseSize(text string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
+// counted writes how many there are of something, given in the singular.
+func counted[N int | int64 | uint64](n N, one string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(one, "ss"):
+		one += "es"
+	default:
+		one += "s"
+	}
+	return fmt.Sprintf("%d %s", n, one)
+}
+
 // formatBytes writes a size with three digits.
 func formatBytes(n int64) string {
 	text := fmt.Sprintf("%d B", n)

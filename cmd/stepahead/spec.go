@@ -101,9 +101,9 @@ func explainSpec(w io.Writer, s *sampler.Sampler, asJSON bool) error {
 	}
 	run := "it does not end by itself"
 	if e.Steps != nil {
-		run = fmt.Sprintf("it ends after %d steps", *e.Steps)
+		run = "it ends after " + counted(*e.Steps, "step")
 	}
-	fmt.Fprintf(w, "version  %d\ndigest   %s\nkind     %s\nepoch    %d steps\nrun      %s\n", e.Version, e.Digest, kind, e.StepsPerEpoch, run)
+	fmt.Fprintf(w, "version  %d\ndigest   %s\nkind     %s\nepoch    %s\nrun      %s\n", e.Version, e.Digest, kind, counted(e.StepsPerEpoch, "step"), run)
 	if g := e.GroupByLength; g != nil {
 		fmt.Fprintf(w, "grouped  by %s, among %d steps: a sample comes in one of them, not just in the step named below\n", g.Column, g.Steps)
 	}
@@ -120,7 +120,7 @@ func explainStages(w io.Writer, e sampler.Explanation) error {
 			fmt.Fprintf(w, "and %d more changes: --json lists all\n\n", len(e.Stages)-i)
 			break
 		}
-		fmt.Fprintf(w, "from step %d: %d samples a step\n", stage.Step, stage.GlobalBatch)
+		fmt.Fprintf(w, "from step %d: %s a step\n", stage.Step, counted(stage.GlobalBatch, "sample"))
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(t, "source\tshare\ta step\t")
 		for j, share := range stage.Shares {

@@ -76,7 +76,7 @@ func runVerify(ctx context.Context, url string, o pack.VerifyOptions, asJSON boo
 		return err
 	}
 	if checked.Findings > 0 {
-		return exit.Finding(fmt.Errorf("verify %s: %d findings", url, checked.Findings))
+		return exit.Finding(fmt.Errorf("verify %s: %s", url, counted(checked.Findings, "finding")))
 	}
 	return nil
 }
@@ -98,13 +98,13 @@ func printChecked(out io.Writer, c pack.Checked, took time.Duration, asJSON bool
 		}{"checked", c, took.Seconds()})
 	}
 	rate := formatBytes(int64(float64(c.Bytes) / max(took.Seconds(), 1e-9)))
-	_, err := fmt.Fprintf(out, "checked %d bins, %d samples, %d parts, %s in %.1f s (%s/s): %d findings\n",
-		c.Bins, c.Samples, c.Parts, formatBytes(c.Bytes), took.Seconds(), rate, c.Findings)
+	_, err := fmt.Fprintf(out, "checked %s, %s, %s, %s in %.1f s (%s/s): %s\n",
+		counted(c.Bins, "bin"), counted(c.Samples, "sample"), counted(c.Parts, "part"), formatBytes(c.Bytes), took.Seconds(), rate, counted(c.Findings, "finding"))
 	if err == nil && c.NoSums > 0 {
-		_, err = fmt.Fprintf(out, "%d parts have no sums: only their length was checked\n", c.NoSums)
+		_, err = fmt.Fprintf(out, "%s without a sum: only the length was checked\n", counted(c.NoSums, "part"))
 	}
 	if err == nil && c.Summed > 0 {
-		_, err = fmt.Fprintf(out, "%d parts had no sums and have them now, in %s\n", c.Summed, binfmt.SumsName)
+		_, err = fmt.Fprintf(out, "sums of %s added, in %s\n", counted(c.Summed, "part"), binfmt.SumsName)
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package address
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -32,6 +33,9 @@ type Options struct {
 
 // ErrNode: Options.Node is no node of the store.
 var ErrNode = dir.ErrNode
+
+// ErrCluster: nothing is known of the cluster that an address names. The address may be right and the configuration missing.
+var ErrCluster = errors.New("unknown cluster")
 
 // Place is an open store, and a name in it.
 type Place struct {

@@ -89,7 +89,7 @@ func clusterOf(ctx context.Context, url string, cfg *conf.Config, o Options) (co
 	if dir := o.getenv("HADOOP_CONF_DIR"); dir != "" {
 		where = fmt.Sprintf("the configuration in %s knows the nameservices %q", dir, cfg.Nameservices())
 	}
-	return cluster, fmt.Errorf("%w: %q is neither a nameservice nor a host that can be found: %s", store.ErrName, authority, where)
+	return cluster, fmt.Errorf("%w: %q is neither a nameservice nor a host that can be found: %s", ErrCluster, authority, where)
 }
 
 // userOf is who reads and writes where the cluster believes what clients say, as Hadoop's programs find it.

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/stepahead-io/stepahead/store"
 )
 
 // environment is what a process has: HADOOP_CONF_DIR with these settings in its hdfs-site.xml, and more variables.
@@ -94,7 +92,7 @@ func TestHDFSRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Open(t.Context(), "hdfs://prot/x", environment(t, nameservice, nil)); !errors.Is(err, store.ErrName) {
+	if _, err := Open(t.Context(), "hdfs://prot/x", environment(t, nameservice, nil)); !errors.Is(err, ErrCluster) {
 		t.Errorf("an unknown nameservice is %v", err)
 	}
 }

@@ -57,6 +57,14 @@ def number(name: str, value: Any) -> float | None:
     return converted
 
 
+def positive(name: str, value: Any) -> float | None:
+    """A number above 0, or None."""
+    converted = number(name, value)
+    if converted is not None and converted <= 0:
+        raise OptionError(f"{name}={value!r}: must be more than 0")
+    return converted
+
+
 def numbers(name: str, value: Any) -> list[float]:
     """A list of finite numbers, of any type of sequence."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):

@@ -59,11 +59,12 @@ class DataLoader:
             of a media field "audio.duration_us", "image.length" and the like (docs/loader.md).
         group_steps: among how many steps samples are exchanged for that. Default 50.
         order: None, or "given": the ids of each step come from `give`, not from a seed.
-        epochs: after how many epochs iteration ends for good; None: never by itself.
+        epochs: after how many epochs, 1 or more, iteration ends for good; None: never by itself.
         rank, world_size: this data-parallel rank and how many there are. Default: torch.distributed's
             if it is initialised, else 0 of 1.
         agents: None (everything is made here), "auto" (those that the registry lists) or a list of
-            "host:port". Agents change the time of a step, never its bytes.
+            "host:port". Agents change the time of a step, never its bytes. Without agents, token, ca, client_cert, client_key, registry and
+            fetch_deadline say nothing, so that one argument turns agents on and off.
         token: sent to agents that ask for one. Default: the variable STEPAHEAD_TOKEN.
         ca: PEM file with the authority that signs the agents' certificates. With it all agents are spoken
             to over TLS, without it only those on this host, in the clear. Default: STEPAHEAD_CA.
@@ -87,7 +88,7 @@ class DataLoader:
         record: a file that gets one proof record for every sample delivered (`stepahead digest`).
         stats: a file that gets one JSON line for every step with what it cost.
         registry: the store's folder in which agents register. Default: `/.stepahead/agents`.
-        fetch_deadline: seconds that an agent is waited for at most.
+        fetch_deadline: seconds that an agent is waited for at most, more than 0. Default: 5.
         node: the storage node this process runs beside, if any: its replicas are read first. On HDFS a
             DataNode's host name, address or UUID.
         cache_dir: local folder for index files of remote stores.
@@ -205,11 +206,11 @@ class DataLoader:
             "chunk": _arguments.whole("chunk", chunk, 1),
             "window": _arguments.whole("window", window, 1),
             "last": _arguments.text("last", last),
-            "temperature": _arguments.number("temperature", temperature),
+            "temperature": _arguments.positive("temperature", temperature),
             "epoch_steps": _arguments.whole("epoch_steps", epoch_steps, 1),
             "changes": _sources.changes(changes),
             "sample_tokens": _arguments.whole("sample_tokens", sample_tokens, 1),
-            "epochs": _arguments.whole("epochs", epochs),
+            "epochs": _arguments.whole("epochs", epochs, 1),
             "rank": rank,
             "world_size": world_size,
             "agents": agent_list,
@@ -228,7 +229,9 @@ class DataLoader:
             "record": _arguments.path("record", record),
             "stats": _arguments.path("stats", stats),
             "registry": _arguments.text("registry", registry),
-            "fetch_deadline": _arguments.seconds("fetch_deadline", fetch_deadline),
+            "fetch_deadline": _arguments.positive(
+                "fetch_deadline", _arguments.seconds("fetch_deadline", fetch_deadline)
+            ),
             "node": _arguments.text("node", node),
             "cache_dir": _arguments.path("cache_dir", cache_dir) or _cache_dir(),
             "log_level": _arguments.text("log_level", log_level),

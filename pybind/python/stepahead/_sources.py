@@ -44,8 +44,8 @@ class Source:
     def __post_init__(self) -> None:
         address(self.dataset)
         _arguments.text("name", self.name)
-        for name in ("weight", "upsample"):
-            object.__setattr__(self, name, _arguments.number(name, getattr(self, name)))
+        object.__setattr__(self, "weight", _arguments.number("weight", self.weight))
+        object.__setattr__(self, "upsample", _arguments.positive("upsample", self.upsample))
         object.__setattr__(self, "max_epochs", _arguments.whole("max_epochs", self.max_epochs, 1, 2**64 - 1))
 
     def _options(self) -> dict[str, Any]:

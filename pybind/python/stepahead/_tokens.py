@@ -37,7 +37,7 @@ class Tokens:
 
     Args:
         sequence_length: L, in tokens; 1 to 2**24.
-        packing: how samples are cut.
+        packing: how samples are cut. Default: "windows"; not beside `order`, which has a packing of its own.
             "windows": the sequences one after another as they lie, in windows of L + 1 tokens of which neighbours share
             one. `shuffle` shuffles windows.
             "chunk": the same, of sequences in an order of their own in every epoch; chunks come in the order of that
@@ -46,7 +46,7 @@ class Tokens:
             label crosses from one sequence to another, every token is an input once an epoch, and `shuffle` shuffles
             packs and exchanges sequences of equal length between them.
         order: `stepahead.megatron.Order(...)` for the samples of Megatron-core's data sets, in its order, instead of a packing.
-            The datasets are then the sources of its blend.
+            The datasets are then the sources of its blend, and the loader's seed and shuffle are left out.
         vocab_size: the number of token ids, if given: an id from there on stops the run with BadSampleError, as negative
             ids always do.
 
@@ -61,17 +61,21 @@ class Tokens:
     """
 
     sequence_length: int
-    packing: str = "windows"
+    packing: str | None = None
     vocab_size: int | None = None
     order: Order | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sequence_length", _arguments.whole("sequence_length", self.sequence_length, 1))
         object.__setattr__(self, "vocab_size", _arguments.whole("vocab_size", self.vocab_size, 1))
-        if self.packing not in _PACKINGS:
-            raise OptionError(f"packing={self.packing!r}: must be one of {', '.join(_PACKINGS)}")
         if self.order is not None and not isinstance(self.order, Order):
             raise OptionError(f"order={self.order!r}: must be stepahead.megatron.Order(...)")
+        if self.order is not None and self.packing is not None:
+            raise OptionError(f"packing={self.packing!r}: order= has a packing of its own: leave one of them out")
+        if self.order is None and self.packing is None:
+            object.__setattr__(self, "packing", _PACKINGS[0])
+        if self.packing is not None and self.packing not in _PACKINGS:
+            raise OptionError(f"packing={self.packing!r}: must be one of {', '.join(_PACKINGS)}")
 
 
 def options(tokens: Any) -> dict[str, Any]:

@@ -219,7 +219,13 @@ def test_groups_by_length(dataset: pathlib.Path, more: pathlib.Path) -> None:
 
 def test_what_a_spec_says_is_not_said_twice(dataset: pathlib.Path) -> None:
     spec = {"spec": 2, "seed": 3, "global_batch": 8, "sources": [{"name": ""}]}
-    for beside in ({"seed": 4}, {"shuffle": "none"}, {"chunk": 4}, {"changes": [{"step": 2, "global_batch": 4}]}):
+    for beside in (
+        {"seed": 4},
+        {"seed": 0},
+        {"shuffle": "none"},
+        {"chunk": 4},
+        {"changes": [{"step": 2, "global_batch": 4}]},
+    ):
         with pytest.raises(stepahead.OptionError, match="give one or the other"):
             open_loader(dataset, spec=spec, global_batch=..., **({"seed": ...} | beside))
 
@@ -230,3 +236,8 @@ def test_weights_of_some(dataset: pathlib.Path, more: pathlib.Path) -> None:
             open_loader(
                 [stepahead.Source(d, n, weight=w) for d, n, w in zip((dataset, more), "ab", weights, strict=True)]
             )
+
+
+def test_an_upsample_of_nothing_is_refused() -> None:
+    with pytest.raises(stepahead.OptionError, match="upsample=0: must be more than 0"):
+        stepahead.Source("photos", name="a", upsample=0)

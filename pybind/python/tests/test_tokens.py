@@ -142,6 +142,13 @@ def test_wrong_arguments(corpus: tuple[pathlib.Path, Stream], tmp_path: pathlib.
     for arguments in ({"sequence_length": 0}, {"sequence_length": 8, "packing": "none"}, {"sequence_length": 8.5}):
         with pytest.raises(stepahead.OptionError):
             Tokens(**arguments)  # type: ignore[arg-type]
+    with pytest.raises(stepahead.OptionError, match="packing='chunk': order="):
+        Tokens(8, packing="chunk", order=megatron.Order(samples=10))
+    order = Tokens(8, order=megatron.Order(samples=10, split="1,0,0"))
+    with pytest.raises(stepahead.OptionError, match="seed: 0: Megatron's order has its own"):
+        stepahead.DataLoader(dataset, batch_size=1, tokens=order, seed=0)
+    with pytest.raises(stepahead.OptionError, match="shuffle"):
+        stepahead.DataLoader(dataset, batch_size=1, tokens=order, shuffle=True)
     with pytest.raises(stepahead.OptionError, match="tokens="):
         stepahead.DataLoader(dataset, batch_size=1, tokens=64)  # type: ignore[arg-type]
     with pytest.raises(stepahead.OptionError, match="make batches of them with tokens="):
