@@ -39,6 +39,7 @@ def root(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> str:
     return f"{cluster.url}/user/{cluster.user}/{tmp_path.name}"
 
 
+@pytest.mark.timeout(600)
 def test_every_number_of_ranks_and_every_sharding(root: str) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -46,7 +47,7 @@ def test_every_number_of_ranks_and_every_sharding(root: str) -> None:
         [*command, str(TESTS / "checkpoint_ranks.py"), root],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=550,
         check=False,
         env=environment,
     )

@@ -111,12 +111,13 @@ def test_refused(options: dict[str, Any]) -> None:
         stepahead.msc.Provider(**options)
 
 
+@pytest.mark.timeout(900)  # three jobs, one after the other
 def test_megatron_resumes(base: str) -> None:
     """Megatron saves and loads its distributed checkpoints through the client; torch's format is read by ours without it."""
 
     def job(root: str, steps: int) -> list[str]:
         command = [sys.executable, "-W", "ignore", str(EXAMPLE), root, "--steps", str(steps)]
-        out = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        out = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
         assert out.returncode == 0, out.stdout + out.stderr[-5000:]
         return [line for line in out.stdout.splitlines() if line.startswith(("begins", "step", "weights"))]
 

@@ -13,6 +13,7 @@ from test_hdfs import hdfs, minihdfs  # noqa: F401  the cluster
 EXAMPLE = pathlib.Path(__file__).resolve().parents[3] / "examples" / "resume_fsdp.py"
 
 
+@pytest.mark.timeout(900)  # three jobs, one after the other
 @pytest.mark.parametrize("where", ["folder", "hdfs"])
 def test_a_killed_job_ends_with_the_same_bytes(
     where: str, request: pytest.FixtureRequest, photos: pathlib.Path, dataset: pathlib.Path, tmp_path: pathlib.Path
@@ -24,6 +25,6 @@ def test_a_killed_job_ends_with_the_same_bytes(
         checkpoints = f"{cluster.url}/user/{cluster.user}/{tmp_path.name}/runs"
         run("pack", photos, "-o", data)
     command = [sys.executable, "-W", "ignore", str(EXAMPLE), data, checkpoints]
-    out = subprocess.run(command, capture_output=True, text=True, timeout=290, check=False)
+    out = subprocess.run(command, capture_output=True, text=True, timeout=850, check=False)
     assert out.returncode == 0 and "the same bytes" in out.stdout, out.stdout + out.stderr[-5000:]
     assert "begins with step 6" in out.stdout
