@@ -131,11 +131,22 @@ func (x *calling) attempt(ctx context.Context, n *node) ([]byte, *failure) {
 	if err != nil {
 		return nil, &failure{cause: causeOf(err, causeUnreachable), err: x.named(err)}
 	}
-	message, sent, err := c.roundTrip(ctx, &request{id: x.id, frame: frame, answer: make(chan answer, 1)}, x.client.options.CallTimeout)
+	message, sent, err := c.roundTrip(ctx, &request{id: x.id, frame: frame, answer: make(chan answer, 1)}, x.client.options.CallTimeout, x.grace())
 	if err == nil {
 		return message, nil
 	}
 	return nil, x.failed(n, c, sent, err)
+}
+
+// graceOfChanges is for how long the answer to a call that changes something is waited for after its context has ended. A NameNode
+// does not work in the order in which it was asked: who would remove at once what a call may have made, might remove it before it is made.
+const graceOfChanges = 5 * time.Second
+
+func (x *calling) grace() time.Duration {
+	if x.kind == atMostOnce {
+		return graceOfChanges
+	}
+	return 0
 }
 
 // failed says what a failed round trip means.

@@ -73,9 +73,9 @@ func (c *conn) forget(r *request) {
 	c.used = c.n.client.options.Clock.Now()
 }
 
-// roundTrip sends a request and waits for its answer, for at most timeout. sent says that the NameNode may
+// roundTrip sends a request and waits for its answer, for at most timeout, and for at most grace after ctx has ended. sent says that the NameNode may
 // have it. A context that ends leaves the connection usable: the late answer is thrown away.
-func (c *conn) roundTrip(ctx context.Context, r *request, timeout time.Duration) (message []byte, sent bool, err error) {
+func (c *conn) roundTrip(ctx context.Context, r *request, timeout, grace time.Duration) (message []byte, sent bool, err error) {
 	if err := c.register(r); err != nil {
 		return nil, false, err
 	}
@@ -97,7 +97,7 @@ func (c *conn) roundTrip(ctx context.Context, r *request, timeout time.Duration)
 	case a := <-r.answer:
 		return a.message, true, a.err
 	case <-ctx.Done():
-		return nil, true, ctx.Err()
+		return c.afterEnd(ctx, r, grace)
 	case <-late:
 		c.failIfSilentSince(start)
 		return nil, true, errNoAnswer
@@ -109,6 +109,19 @@ func (c *conn) roundTrip(ctx context.Context, r *request, timeout time.Duration)
 	default:
 		return nil, true, c.reason()
 	}
+}
+
+// afterEnd waits for the answer to a request whose context has ended.
+func (c *conn) afterEnd(ctx context.Context, r *request, grace time.Duration) (message []byte, sent bool, err error) {
+	if grace > 0 {
+		select {
+		case a := <-r.answer:
+			return a.message, true, a.err
+		case <-c.n.client.options.Clock.After(grace):
+		case <-c.done:
+		}
+	}
+	return nil, true, ctx.Err()
 }
 
 // failIfSilentSince gives up a connection on which nothing has come since then: its peer is gone or hangs.

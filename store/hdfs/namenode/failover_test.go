@@ -234,9 +234,16 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	hang := newFake(t, func(*call) { cancel() })
-	err := newClient(t, options(hang)).Rename2(ctx, "/a", "/b", false)
+	o := options(hang)
+	o.Clock = newClock(5 * time.Second) // it is not waited for long
+	err := newClient(t, o).Rename2(ctx, "/a", "/b", false)
 	if !errors.Is(err, namenode.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("rename that is not answered: %v", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	slow := newFake(t, func(c *call) { cancel(); c.answer(new(hproto.Rename2Response)) })
+	if err := newClient(t, options(slow)).Rename2(ctx, "/a", "/b", false); err != nil {
+		t.Errorf("rename that is answered after its context has ended: %v", err)
 	}
 	dead := newFake(t, nil)
 	dead.stop()
