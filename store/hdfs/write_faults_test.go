@@ -149,7 +149,7 @@ func TestSilentDataNodesAreNotWaitedForOneByOne(t *testing.T) {
 			t.Errorf("%v is %s, after %d pipelines", err, store.ClassOf(err), asked)
 		}
 		c.mu.Unlock()
-		said := regexp.MustCompile(`^hdfs\.Write /f in .*no DataNode has more than ` + have + ` bytes of the file, at localhost \(127\.0\.0\.1:\d+\), `)
+		said := regexp.MustCompile(`^hdfs\.Write hdfs:///f: .*no DataNode has more than ` + have + ` bytes of the file, at localhost \(127\.0\.0\.1:\d+\), `)
 		if !said.MatchString(err.Error()) {
 			t.Errorf("%v: want %v", err, said)
 		}

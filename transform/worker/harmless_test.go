@@ -174,7 +174,7 @@ func TestBombsAreHarmless(t *testing.T) {
 func TestTheRealWorkerIsKilledAtItsDeadline(t *testing.T) {
 	p := realPool(t, Options{Workers: 1, Deadline: time.Second})
 	job, out := Job{Plan: decodePlan(t, `,{"op":"Resize","size":[8,8]}`)}, make([]byte, 8*8*3)
-	slow := jpegOf(0xC2, 8000, 8000, scan(0, 0, 1), bytes.Repeat(scan(0, 0, 0x10), 90), []byte("\xff\xd9"))
+	slow := jpegOf(0xC2, 13000, 13000, scan(0, 0, 1), bytes.Repeat(scan(0, 0, 0x10), 90), []byte("\xff\xd9"))
 	start := time.Now()
 	_, err := p.Run(t.Context(), job, Part{Name: "slow", Data: slow}, out)
 	var e *transform.Error
@@ -224,7 +224,7 @@ func TestTheRealWorkerKilledByTheKernel(t *testing.T) {
 			_ = w.cmd.Process.Kill()
 		}
 	})
-	slow := jpegOf(0xC2, 8000, 8000, scan(0, 0, 1), bytes.Repeat(scan(0, 0, 0x10), 90), []byte("\xff\xd9"))
+	slow := jpegOf(0xC2, 13000, 13000, scan(0, 0, 1), bytes.Repeat(scan(0, 0, 0x10), 90), []byte("\xff\xd9"))
 	_, err := p.Run(t.Context(), job, Part{Name: "slow", Data: slow}, out)
 	p.mu.Lock()
 	took := time.Since(killed)
