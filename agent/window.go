@@ -12,8 +12,9 @@ import (
 	"github.com/stepahead-io/stepahead/sampler"
 )
 
-// maxAnnounced bounds the samples that a job may have announced and not yet passed: 12 MB.
-const maxAnnounced = 1 << 19
+// maxAnnounced bounds the samples that a job may have announced and not yet passed: 48 MB, or eight
+// steps of the most samples that one can have.
+const maxAnnounced = 1 << 21
 
 // order says which samples steps have.
 type order interface {

@@ -2,10 +2,14 @@ package loader
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/sampler"
@@ -176,6 +180,53 @@ func TestGivenStepsOnAgents(t *testing.T) {
 	}
 	for i := range want {
 		same(t, int64(i)+2, nextIDs(t, l), want[i])
+	}
+}
+
+// TestGivenStepsOfManySamples: steps of more ids than a message of several has are told one by one, further ahead than they are built; those of
+// more than a message can have are told of in the log, and counted.
+func TestGivenStepsOfManySamples(t *testing.T) {
+	k, options := givenKit(t)
+	give := func(batch int, o Options) *Loader {
+		o.GlobalBatch = int64(batch)
+		l := mustOpen(t, o)
+		refs := make([]sampler.SampleRef, batch)
+		for i := range refs {
+			refs[i].Sample = uint64(i % 48)
+		}
+		must(t, l.Give(1, 0, slices.Repeat([][]sampler.SampleRef{refs}, 12)))
+		return l
+	}
+	c := newCluster(t, k, kitNodes[0])
+	l := give(windowSamples+1, options(c))
+	a := c.agents[0]
+	a.await(t, "enough steps told", func() bool { return len(a.told) > l.o.Prefetch })
+	a.mu.Lock()
+	for step, samples := range a.told {
+		if len(samples) != windowSamples+1 || step > 12 {
+			t.Errorf("step %d: %d samples", step, len(samples))
+		}
+	}
+	for i, h := range a.hints {
+		w := h.Window
+		if h.Schedule != nil {
+			w = h.Schedule.Window
+		}
+		if w == nil || len(w.Steps) != 1 || w.FirstStep != int64(i) {
+			t.Errorf("hint %d is %+v: want one of step %d alone", i, h, i)
+		}
+	}
+	a.mu.Unlock()
+
+	core, logs := observer.New(zap.WarnLevel)
+	o := options(newCluster(t, k, kitNodes[0]))
+	o.Log = zap.New(core)
+	l = give(2*windowSamples+1, o)
+	waitUntil(t, func() bool {
+		return logs.FilterMessageSnippet("did not take the schedule").Len() > 0 && l.Stats().HintsFailed > 0
+	})
+	if all := logs.FilterMessageSnippet("did not take the schedule").All(); !strings.Contains(fmt.Sprint(all[0].ContextMap()), "at most 262144") {
+		t.Errorf("the log says %v", all[0].ContextMap())
 	}
 }
 

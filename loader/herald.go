@@ -21,7 +21,7 @@ const (
 )
 
 // herald keeps the list of agents, and on rank 0 tells them what comes next: the schedule when one
-// does not know it, the progress when no fetch carries it. No agent gets more than one hint a step.
+// does not know it, the progress when no fetch carries it. No agent gets more than one hint a step, but for ids that take several messages.
 type herald struct {
 	l      *Loader
 	finder *discovery.Finder
@@ -288,10 +288,10 @@ func (h *herald) send(ctx context.Context, d dueHint) {
 	switch {
 	case err == nil && reply.Accepted && d.generation > 0:
 		p.told, p.refusal, p.refused = d.generation, 0, ""
-		p.window.take(d.ids)
+		h.goOn(p, d.ids)
 		p.answered()
 	case err == nil && reply.Accepted:
-		p.window.take(d.ids)
+		h.goOn(p, d.ids)
 		p.misses = 0
 	case err == nil && reply.Reason == hints.ReasonUnknownJob:
 		p.told, p.window = 0, window{}
@@ -312,6 +312,16 @@ func (h *herald) send(ctx context.Context, d dueHint) {
 	if p.refusal == 1 {
 		a.log.Warn("an agent did not take the schedule", zap.String("node", p.Name), zap.String("addr", p.Addr),
 			zap.String("reason", string(reply.Reason)), zap.String("detail", reply.Detail), zap.Error(err))
+	}
+}
+
+// goOn notes what an agent has accepted of the ids of steps, and has it told at once what did not go into the message. The agents'
+// mutex is held.
+func (h *herald) goOn(p *peer, told window) {
+	p.window.take(told)
+	if told.cut {
+		p.hinted = -1
+		h.l.agents.poke()
 	}
 }
 

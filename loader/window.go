@@ -13,13 +13,16 @@ const (
 	// windowSteps is how many steps beyond those being built here an agent is told of: twice the window that it
 	// prepares by default, so that a message serves about that window's length.
 	windowSteps = 32
-	// windowSamples bounds the ids of a message, at about 2 MB.
+	// windowSamples bounds the ids of a message, at about 2 MB, but for a message of one step.
 	windowSamples = 1 << 17
+	// aheadSamples bounds the ids that an agent is told ahead: three quarters of what it holds of a job, which may lag behind.
+	aheadSamples = 3 << 19
 )
 
 // window is what an agent was told, or is to be told, of the ids of steps.
 type window struct {
 	wanted     bool // the agent needs them, though the order has a specification
+	cut        bool // the steps behind them are for the next message
 	number     uint64
 	first, end int64 // of the steps; end 0: nothing
 }
@@ -45,7 +48,8 @@ func (h *herald) more(p *peer, step int64) window {
 	if step >= known { // the run is over, or its next step was not given
 		return window{wanted: true}
 	}
-	ahead := min(int64(h.l.o.Prefetch+windowSteps), windowSamples/h.l.sampler.GlobalBatch(step))
+	batch := h.l.sampler.GlobalBatch(step)
+	ahead := min(int64(h.l.o.Prefetch+windowSteps), max(1, aheadSamples/batch))
 	w := window{wanted: true, number: number, first: step, end: min(known, step+ahead)}
 	if p.told == h.l.agents.roster.generation && p.window.number == number {
 		if w.first = max(step, p.window.end); p.window.end-step > ahead/2 {
@@ -54,6 +58,10 @@ func (h *herald) more(p *peer, step int64) window {
 	}
 	if w.first >= w.end {
 		w.end = 0
+		return w
+	}
+	if most := max(1, windowSamples/batch); w.end-w.first > most {
+		w.end, w.cut = w.first+most, true
 	}
 	return w
 }
