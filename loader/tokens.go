@@ -162,7 +162,7 @@ func (l *Loader) openTokens(ctx context.Context) (err error) {
 		}
 	}
 	if o.Megatron != nil {
-		if err := m.planMegatron(l.o); err != nil {
+		if err := m.planMegatron(ctx, l.o); err != nil {
 			return err
 		}
 	}

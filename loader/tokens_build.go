@@ -66,7 +66,9 @@ func (l *Loader) buildTokens(ctx context.Context, step int64, clock *phaseClock)
 }
 
 func (b *tokenBuild) make(ctx context.Context) (*Batch, error) {
-	b.plan()
+	if err := b.plan(ctx); err != nil {
+		return nil, err
+	}
 	if err := b.allocate(); err != nil {
 		return nil, err
 	}
@@ -80,17 +82,21 @@ func (b *tokenBuild) make(ctx context.Context) (*Batch, error) {
 }
 
 // plan finds the runs of every sample.
-func (b *tokenBuild) plan() {
+func (b *tokenBuild) plan(ctx context.Context) error {
 	var pieces []sampler.Piece
 	for slot, ref := range b.refs {
 		var s *tokenSource
-		s, pieces = b.m.locate(ref, pieces[:0])
+		var err error
+		if s, pieces, err = b.m.locate(ctx, ref, pieces[:0]); err != nil {
+			return err
+		}
 		add := b.addStream
 		if b.m.packed {
 			add = b.addPack
 		}
 		add(slot, ref, s, pieces)
 	}
+	return nil
 }
 
 // addStream adds the runs of a sample whose pieces are L+1 tokens of a stream. Pieces that lie behind one

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -29,13 +30,16 @@ type MegatronOptions struct {
 }
 
 // planMegatron makes Megatron's order over all sources.
-func (m *tokenMode) planMegatron(o Options) error {
+func (m *tokenMode) planMegatron(ctx context.Context, o Options) error {
 	options := m.megatronOptions(*o.Tokens.Megatron)
 	part, micro := o.Tokens.Megatron.Part, o.Tokens.Megatron.MicroBatch
 	if micro < 0 || micro > 0 && o.GlobalBatch%(micro*int64(o.World)) != 0 {
 		return fmt.Errorf("global batch %d, micro batch %d, %d ranks: the batch must be a multiple of the micro batches of all ranks: %w", o.GlobalBatch, micro, o.World, ErrOptions)
 	}
-	built, err := megatron.Build(options)
+	built, err := megatron.Build(ctx, options)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
@@ -60,14 +64,15 @@ func (m *tokenMode) megatronOptions(o MegatronOptions) megatron.Options {
 	return options
 }
 
-// locate returns the source and the pieces of a sample, appended to dst.
-func (m *tokenMode) locate(ref sampler.SampleRef, dst []sampler.Piece) (*tokenSource, []sampler.Piece) {
+// locate returns the source and the pieces of a sample, appended to dst. In Megatron's order the first takes long; the error is that of ctx,
+// if it ends first.
+func (m *tokenMode) locate(ctx context.Context, ref sampler.SampleRef, dst []sampler.Piece) (*tokenSource, []sampler.Piece, error) {
 	if m.megatron == nil {
 		s := m.sources[ref.Source]
-		return s, s.order.Pieces(ref.Epoch, int64(ref.Sample), dst)
+		return s, s.order.Pieces(ref.Epoch, int64(ref.Sample), dst), nil
 	}
-	source, pieces := m.megatron.Sample(int64(ref.Sample), dst)
-	return m.sources[source], pieces
+	source, pieces, err := m.megatron.Sample(ctx, int64(ref.Sample), dst)
+	return m.sources[source], pieces, err
 }
 
 // megatron returns the options of Megatron's order, if the Loader has it.

@@ -23,7 +23,7 @@ func megatronKit(t *testing.T) (*tokenKit, TokenOptions) {
 // megatron is the order that a loader of the kit has.
 func (k *tokenKit) megatron(t *testing.T, o TokenOptions) *megatron.Dataset {
 	t.Helper()
-	built, err := megatron.Build(megatron.Options{
+	built, err := megatron.Build(t.Context(), megatron.Options{
 		Seed: o.Megatron.Seed, SequenceLength: o.SequenceLength, Samples: [3]int64{o.Megatron.Samples, 0, 0}, Split: o.Megatron.Split,
 		Blend: &megatron.Blend{Sources: []sampler.Lengths{k.lengths()}}, Surplus: o.Megatron.Surplus,
 	})
@@ -35,7 +35,8 @@ func TestTokensInMegatronsOrder(t *testing.T) {
 	k, o := megatronKit(t)
 	order := k.megatron(t, o)
 	pieces := func(ref sampler.SampleRef) []sampler.Piece {
-		_, pieces := order.Sample(int64(ref.Sample), nil)
+		_, pieces, err := order.Sample(t.Context(), int64(ref.Sample), nil)
+		must(t, err)
 		return pieces
 	}
 	for _, c := range []struct{ world, micro int64 }{{1, 0}, {2, 0}, {1, 2}, {2, 2}, {4, 1}} {

@@ -1,6 +1,7 @@
 package megatron
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"sync"
@@ -68,24 +69,34 @@ func (b *blend) bytes() int64 {
 }
 
 // turn returns sample i of the blend.
-func (b *blend) turn(i int64) turn {
+func (b *blend) turn(ctx context.Context, i int64) (turn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if want := i / b.block; want != b.at {
 		for int64(len(b.marks)) <= want {
-			b.fill(int64(len(b.marks)) - 1)
+			if err := b.fill(ctx, int64(len(b.marks))-1); err != nil {
+				return turn{}, err
+			}
 		}
-		b.fill(want)
+		if err := b.fill(ctx, want); err != nil {
+			return turn{}, err
+		}
 	}
-	return b.turns[i%b.block]
+	return b.turns[i%b.block], nil
 }
 
+// turnsEvery is how many turns are computed between two looks at the context: each takes time for every source.
+const turnsEvery = 64
+
 // fill computes block k, whose mark is known, and the mark after it.
-func (b *blend) fill(k int64) {
+func (b *blend) fill(ctx context.Context, k int64) error {
 	counts := append([]float64(nil), b.marks[k]...)
 	first := k * b.block
-	b.turns = b.turns[:0]
+	b.at, b.turns = -1, b.turns[:0]
 	for i := first; i < min(first+b.block, b.size); i++ {
+		if i%turnsEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		d := b.next(float64(max(i, 1)), counts)
 		b.turns = append(b.turns, turn{uint16(d), int64(counts[d])})
 		counts[d]++
@@ -94,6 +105,7 @@ func (b *blend) fill(k int64) {
 	if k == int64(len(b.marks))-1 {
 		b.marks = append(b.marks, counts)
 	}
+	return nil
 }
 
 // next returns the first source that is furthest behind its weight. Products are rounded before
@@ -114,7 +126,7 @@ func (b *blend) spent(d int, counts []float64) bool {
 
 // checkSizes refuses a blend that takes more samples of a source than it has, as Megatron-core does
 // when it starts.
-func (b *blend) checkSizes(have []int64) error {
+func (b *blend) checkSizes(ctx context.Context, have []int64) error {
 	if b.sizes != nil || b.fits(have) {
 		return nil
 	}
@@ -122,7 +134,9 @@ func (b *blend) checkSizes(have []int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for int64(len(b.marks))*b.block < b.size+b.block {
-		b.fill(int64(len(b.marks)) - 1)
+		if err := b.fill(ctx, int64(len(b.marks))-1); err != nil {
+			return err
+		}
 	}
 	for d, taken := range b.marks[len(b.marks)-1] {
 		if taken > float64(have[d]) {

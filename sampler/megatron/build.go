@@ -1,6 +1,7 @@
 package megatron
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -46,9 +47,9 @@ const defaultMaxBytes = 16 << 30
 
 // Build returns the order of each split, nil where it has no data. It counts and checks everything,
 // and leaves the large indexes to the first use of each source.
-func Build(o Options) ([3]*Dataset, error) {
+func Build(ctx context.Context, o Options) ([3]*Dataset, error) {
 	b := builder{o: o}
-	datasets, err := b.build()
+	datasets, err := b.build(ctx)
 	if err != nil {
 		return [3]*Dataset{}, fmt.Errorf("megatron.Build: %w", err)
 	}
@@ -57,7 +58,7 @@ func Build(o Options) ([3]*Dataset, error) {
 
 type builder struct{ o Options }
 
-func (b *builder) build() ([splits]*Dataset, error) {
+func (b *builder) build(ctx context.Context) ([splits]*Dataset, error) {
 	var built [splits]*Dataset
 	if err := b.o.validate(); err != nil {
 		return built, err
@@ -79,7 +80,7 @@ func (b *builder) build() ([splits]*Dataset, error) {
 		if blend == nil || part == nil {
 			continue
 		}
-		d, err := b.split(s, *blend, *part)
+		d, err := b.split(ctx, s, *blend, *part)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%v split: %w", s, err))
 			continue
@@ -139,20 +140,20 @@ func (b *Blend) validate() error {
 }
 
 // split builds the order of one split as BlendedMegatronDatasetBuilder does.
-func (b *builder) split(s Split, blend Blend, part share) (*Dataset, error) {
+func (b *builder) split(ctx context.Context, s Split, blend Blend, part share) (*Dataset, error) {
 	asked := b.o.Samples[s]
 	if len(blend.Sources) == 1 && (blend.Weights == nil || b.o.Blend == nil) {
-		sources, err := b.sources(blend, part, []int64{asked})
+		sources, err := b.sources(ctx, blend, part, []int64{asked})
 		return &Dataset{sources: sources}, err
 	}
 	if blend.Weights != nil {
-		return b.weighted(blend, part, asked)
+		return b.weighted(ctx, blend, part, asked)
 	}
-	return b.unweighted(blend, part, asked)
+	return b.unweighted(ctx, blend, part, asked)
 }
 
 // weighted builds a little more of each source than its part of the samples asked for.
-func (b *builder) weighted(blend Blend, part share, asked int64) (*Dataset, error) {
+func (b *builder) weighted(ctx context.Context, blend Blend, part share, asked int64) (*Dataset, error) {
 	if asked == OneEpoch {
 		return nil, errors.New("one epoch of a blend with weights: give the number of samples, or no weights")
 	}
@@ -164,20 +165,20 @@ func (b *builder) weighted(blend Blend, part share, asked int64) (*Dataset, erro
 		built[i] = int64(math.Ceil(float64(target) * (1 + b.o.Surplus)))
 		size += target
 	}
-	sources, err := b.sources(blend, part, built)
+	sources, err := b.sources(ctx, blend, part, built)
 	if err != nil {
 		return nil, err
 	}
-	return newDataset(sources, newBlend(weights, size))
+	return newDataset(ctx, sources, newBlend(weights, size))
 }
 
 // unweighted builds an epoch of each source; the blend follows their sizes.
-func (b *builder) unweighted(blend Blend, part share, asked int64) (*Dataset, error) {
+func (b *builder) unweighted(ctx context.Context, blend Blend, part share, asked int64) (*Dataset, error) {
 	epoch := make([]int64, len(blend.Sources))
 	for i := range epoch {
 		epoch[i] = OneEpoch
 	}
-	sources, err := b.sources(blend, part, epoch)
+	sources, err := b.sources(ctx, blend, part, epoch)
 	if err != nil {
 		return nil, err
 	}
@@ -191,28 +192,28 @@ func (b *builder) unweighted(blend Blend, part share, asked int64) (*Dataset, er
 		sum += g.Len()
 	}
 	if asked == OneEpoch {
-		return newDataset(sources, newExhaustiveBlend(sizes))
+		return newDataset(ctx, sources, newExhaustiveBlend(sizes))
 	}
-	return newDataset(sources, newBlend(weights, min(asked, sum)))
+	return newDataset(ctx, sources, newBlend(weights, min(asked, sum)))
 }
 
-func newDataset(sources []*GPT, blend *blend) (*Dataset, error) {
+func newDataset(ctx context.Context, sources []*GPT, blend *blend) (*Dataset, error) {
 	have := make([]int64, len(sources))
 	for i, g := range sources {
 		have[i] = g.Len()
 	}
-	if err := blend.checkSizes(have); err != nil {
+	if err := blend.checkSizes(ctx, have); err != nil {
 		return nil, err
 	}
 	return &Dataset{sources: sources, blend: blend}, nil
 }
 
-func (b *builder) sources(blend Blend, part share, samples []int64) ([]*GPT, error) {
+func (b *builder) sources(ctx context.Context, blend Blend, part share, samples []int64) ([]*GPT, error) {
 	sources := make([]*GPT, len(blend.Sources))
 	var errs []error
 	for i, lengths := range blend.Sources {
 		first, count := part.of(lengths.Sequences())
-		g, err := newGPT(lengths, GPTOptions{
+		g, err := newGPT(ctx, lengths, GPTOptions{
 			First: first, Count: count, SequenceLength: b.o.SequenceLength, Samples: samples[i], Seed: b.o.Seed, NoExtraToken: b.o.NoExtraToken,
 		})
 		if err != nil {

@@ -101,7 +101,7 @@ func TestOrderIsMegatrons(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			built, err := megatron.Build(c.options())
+			built, err := megatron.Build(t.Context(), c.options())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,11 @@ func compare(t *testing.T, split string, got *megatron.Dataset, want *goldenSpli
 	sum := sha256.New()
 	var shown [][]int64
 	for i := range got.Len() {
-		values := flat(got.Sample(i, nil))
+		source, pieces, err := got.Sample(t.Context(), i, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := flat(source, pieces)
 		digested := slices.Concat([]int64{values[0], int64(len(values) / 3)}, values[1:])
 		if err := binary.Write(sum, binary.LittleEndian, digested); err != nil {
 			t.Fatal(err)

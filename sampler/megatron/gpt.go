@@ -1,9 +1,10 @@
 package megatron
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"github.com/stepahead-io/stepahead/sampler"
 )
@@ -56,10 +57,17 @@ type GPT struct {
 	lengths sampler.Lengths
 	counts  counts
 
-	build   sync.Once
+	turn    chan struct{} // of whoever builds the indexes
+	indexes atomic.Pointer[indexes]
+}
+
+type indexes struct {
 	shuffle []uint32 // sample -> row
 	stream  stream   // where rows begin
 }
+
+// every is how many elements of a long array are worked on between two looks at the context.
+const every = 1 << 16
 
 // counts are the numbers that Megatron-core derives before it shuffles anything.
 type counts struct {
@@ -71,34 +79,40 @@ type counts struct {
 }
 
 // NewGPT returns the order of the sequences that o chooses out of lengths, which must not change.
-func NewGPT(lengths sampler.Lengths, o GPTOptions) (*GPT, error) {
-	g, err := newGPT(lengths, o)
+func NewGPT(ctx context.Context, lengths sampler.Lengths, o GPTOptions) (*GPT, error) {
+	g, err := newGPT(ctx, lengths, o)
 	if err != nil {
 		return nil, fmt.Errorf("megatron.NewGPT: %w", err)
 	}
 	return g, nil
 }
 
-func newGPT(lengths sampler.Lengths, o GPTOptions) (*GPT, error) {
+func newGPT(ctx context.Context, lengths sampler.Lengths, o GPTOptions) (*GPT, error) {
 	if err := o.Validate(lengths.Sequences()); err != nil {
 		return nil, err
 	}
-	c, err := count(tokensOf(lengths, o.First, o.Count), o)
+	tokens, err := tokensOf(ctx, lengths, o.First, o.Count)
 	if err != nil {
 		return nil, err
 	}
-	return &GPT{options: o, lengths: lengths, counts: c}, nil
+	c, err := count(tokens, o)
+	if err != nil {
+		return nil, err
+	}
+	return &GPT{options: o, lengths: lengths, counts: c, turn: make(chan struct{}, 1)}, nil
 }
 
-func tokensOf(lengths sampler.Lengths, first, n int64) int64 {
+func tokensOf(ctx context.Context, lengths sampler.Lengths, first, n int64) (sum int64, err error) {
 	if at, ok := lengths.(sampler.Offsets); ok {
-		return at.Offset(first+n) - at.Offset(first)
+		return at.Offset(first+n) - at.Offset(first), nil
 	}
-	var sum int64
 	for i := first; i < first+n; i++ {
+		if i%every == 0 && ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
 		sum += lengths.Length(i)
 	}
-	return sum
+	return sum, nil
 }
 
 // separateBelow is the share of the last epoch below which it is shuffled apart.
@@ -145,47 +159,93 @@ func (g *GPT) Bytes() int64 {
 	return 4*places + 4*g.counts.rows + marksBytes(places, g.counts.rows)
 }
 
-// Prepare builds the indexes if they are not built yet, in time for each sample and each sequence of each epoch.
-func (g *GPT) Prepare() { g.build.Do(g.buildIndexes) }
+// Prepare builds the indexes if they are not built yet, in time for each sample and each sequence of each epoch. If ctx ends
+// first it returns its error, and has built nothing.
+func (g *GPT) Prepare(ctx context.Context) error {
+	_, err := g.prepared(ctx)
+	return err
+}
+
+func (g *GPT) prepared(ctx context.Context) (*indexes, error) {
+	if x := g.indexes.Load(); x != nil {
+		return x, nil
+	}
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if x := g.indexes.Load(); x != nil { // built meanwhile
+		return x, nil
+	}
+	x, err := g.buildIndexes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g.indexes.Store(x)
+	return x, nil
+}
 
 // Sample appends the pieces of sample i, 0 to Len()-1, to dst and returns it. They have
 // SequenceLength tokens together, and the extra one unless that is left out; the model's inputs are
-// all but the last, its labels all but the first.
-func (g *GPT) Sample(i int64, dst []sampler.Piece) []sampler.Piece {
-	g.Prepare()
-	return g.stream.row(int64(g.shuffle[i]), dst)
+// all but the last, its labels all but the first. The error is that of Prepare.
+func (g *GPT) Sample(ctx context.Context, i int64, dst []sampler.Piece) ([]sampler.Piece, error) {
+	x, err := g.prepared(ctx)
+	if err != nil {
+		return dst, err
+	}
+	return x.stream.row(int64(x.shuffle[i]), dst), nil
 }
 
 // buildIndexes draws in the order in which Megatron-core draws from its one generator: documents,
 // then samples.
-func (g *GPT) buildIndexes() {
+func (g *GPT) buildIndexes(ctx context.Context) (*indexes, error) {
 	random := newTwister(g.options.Seed)
-	documents := g.documents(random)
-	g.stream = newStream(g.lengths, documents, g.options.SequenceLength, g.options.extra(), g.counts.rows)
-	g.shuffle = make([]uint32, g.counts.rows)
-	for i := range g.shuffle {
-		g.shuffle[i] = uint32(i)
+	documents, err := g.documents(ctx, random)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := newStream(ctx, g.lengths, documents, g.options.SequenceLength, g.options.extra(), g.counts.rows)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := filled(ctx, g.counts.rows, func(i int64) uint32 { return uint32(i) })
+	if err != nil {
+		return nil, err
 	}
 	first := g.counts.rows
 	if g.counts.separate {
 		first = g.counts.before
 	}
-	random.shuffle(g.shuffle[:first])
-	random.shuffle(g.shuffle[first:])
+	if err := errors.Join(random.shuffle(ctx, rows[:first]), random.shuffle(ctx, rows[first:])); err != nil {
+		return nil, err
+	}
+	return &indexes{rows, stream}, nil
 }
 
 // documents returns the sequences of all epochs, shuffled: all together, or the last epoch apart.
-func (g *GPT) documents(random *twister) []uint32 {
+func (g *GPT) documents(ctx context.Context, random *twister) ([]uint32, error) {
 	o := g.options
-	all := make([]uint32, g.counts.epochs*o.Count)
-	for i := range all {
-		all[i] = uint32(o.First + int64(i)%o.Count)
+	all, err := filled(ctx, g.counts.epochs*o.Count, func(i int64) uint32 { return uint32(o.First + i%o.Count) })
+	if err != nil {
+		return nil, err
 	}
 	first := int64(len(all))
 	if g.counts.separate {
 		first -= o.Count
 	}
-	random.shuffle(all[:first])
-	random.shuffle(all[first:])
-	return all
+	return all, errors.Join(random.shuffle(ctx, all[:first]), random.shuffle(ctx, all[first:]))
+}
+
+// filled is an array of n elements.
+func filled(ctx context.Context, n int64, element func(i int64) uint32) ([]uint32, error) {
+	x := make([]uint32, n)
+	for i := range x {
+		if i%every == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		x[i] = element(int64(i))
+	}
+	return x, nil
 }

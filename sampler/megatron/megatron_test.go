@@ -1,6 +1,7 @@
 package megatron
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -55,7 +56,9 @@ func referenceGPT(lengths lengthList, o GPTOptions) [][]sampler.Piece {
 	random := newTwister(o.Seed)
 	shuffled := func(of []uint32, times int64) []uint32 {
 		all := slices.Repeat(of, int(times))
-		random.shuffle(all)
+		if err := random.shuffle(context.Background(), all); err != nil {
+			panic(err)
+		}
 		return all
 	}
 	var documents []uint32
@@ -108,24 +111,27 @@ func TestGPTIsThePlainAlgorithm(t *testing.T) {
 			Seed:           rapid.Uint32().Draw(t, "seed"),
 			NoExtraToken:   rapid.Bool().Draw(t, "no extra token"),
 		}
-		if tokensOf(lengths, o.First, o.Count) == 0 {
+		if n, err := tokensOf(t.Context(), lengths, o.First, o.Count); err != nil || n == 0 {
 			return
 		}
 		var given sampler.Lengths = lengths
 		if rapid.Bool().Draw(t, "offsets") {
 			given = withOffsets{lengths}
 		}
-		g, err := NewGPT(given, o)
+		g, err := NewGPT(t.Context(), given, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.Prepare()
+		x, err := g.prepared(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		want := referenceGPT(lengths, o)
 		if g.Len() != int64(len(want)) || g.Len() < o.Samples {
 			t.Fatalf("%d samples, want %d and at least the %d asked for", g.Len(), len(want), o.Samples)
 		}
 		for i := range want {
-			pieces := g.Sample(int64(i), nil)
+			pieces := piecesOf(t, g, int64(i))
 			if !slices.Equal(tokensOfPieces(pieces), want[i]) {
 				t.Fatalf("sample %d is %v, want %v", i, pieces, want[i])
 			}
@@ -135,8 +141,8 @@ func TestGPTIsThePlainAlgorithm(t *testing.T) {
 				}
 			}
 		}
-		if held := 4 * (len(g.shuffle) + len(g.stream.documents)); g.Bytes() != int64(held+16*len(g.stream.marks)) || g.Bytes() > int64(held+held/4+16) {
-			t.Fatalf("Bytes says %d, held are %d and %d marks", g.Bytes(), held, len(g.stream.marks))
+		if held := 4 * (len(x.shuffle) + len(x.stream.documents)); g.Bytes() != int64(held+16*len(x.stream.marks)) || g.Bytes() > int64(held+held/4+16) {
+			t.Fatalf("Bytes says %d, held are %d and %d marks", g.Bytes(), held, len(x.stream.marks))
 		}
 	})
 }
@@ -169,7 +175,7 @@ func TestBlendAnywhereIsTheScan(t *testing.T) {
 			t.Fatalf("size %d, want %d", b.size, size)
 		}
 		check := func(i int64) {
-			if got := b.turn(i); got != want[i] {
+			if got := turnOf(t, b, i); got != want[i] {
 				t.Fatalf("sample %d is %v, want %v", i, got, want[i])
 			}
 		}
@@ -208,10 +214,10 @@ func TestBlendFits(t *testing.T) {
 		b := build()
 		counts := make([]int64, len(b.weights))
 		for i := range size {
-			counts[b.turn(i).source]++
+			counts[turnOf(t, b, i).source]++
 		}
 		have := slices.Clone(counts)
-		if err := b.checkSizes(have); err != nil {
+		if err := b.checkSizes(t.Context(), have); err != nil {
 			t.Fatalf("exactly enough: %v", err)
 		}
 		if b.sizes != nil {
@@ -222,7 +228,7 @@ func TestBlendFits(t *testing.T) {
 			return
 		}
 		have[d]--
-		if err := build().checkSizes(have); err == nil || !strings.Contains(err.Error(), "mid_level_dataset_surplus") {
+		if err := build().checkSizes(t.Context(), have); err == nil || !strings.Contains(err.Error(), "mid_level_dataset_surplus") {
 			t.Fatalf("one sample too few of source %d: %v", d, err)
 		}
 	})
@@ -330,12 +336,12 @@ func TestBuildRefuses(t *testing.T) {
 		}},
 		{"bytes of memory, and 100 are allowed", func(o *Options) { o.Samples[0], o.MaxBytes = 1000, 100 }},
 	} {
-		_, err := Build(good(c.change))
+		_, err := Build(t.Context(), good(c.change))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("want an error with %q, got %v", c.want, err)
 		}
 	}
-	if _, err := Build(good(func(*Options) {})); err != nil {
+	if _, err := Build(t.Context(), good(func(*Options) {})); err != nil {
 		t.Error(err)
 	}
 }
@@ -373,14 +379,18 @@ func BenchmarkSample(b *testing.B) {
 	for i := range lengths {
 		lengths[i] = random.Int64N(2000)
 	}
-	g, err := NewGPT(lengths, GPTOptions{Count: 1 << 20, SequenceLength: 4096, Samples: 1 << 20})
+	g, err := NewGPT(b.Context(), lengths, GPTOptions{Count: 1 << 20, SequenceLength: 4096, Samples: 1 << 20})
 	if err != nil {
 		b.Fatal(err)
 	}
-	g.Prepare()
+	if err := g.Prepare(b.Context()); err != nil {
+		b.Fatal(err)
+	}
 	var pieces []sampler.Piece
 	for i := 0; b.Loop(); i++ {
-		pieces = g.Sample(int64(i)&(1<<18-1), pieces[:0])
+		if pieces, err = g.Sample(b.Context(), int64(i)&(1<<18-1), pieces[:0]); err != nil {
+			b.Fatal(err)
+		}
 		sink += int64(len(pieces))
 	}
 	b.ReportMetric(float64(g.Bytes())/float64(g.Len()), "B/sample")
@@ -389,11 +399,13 @@ func BenchmarkSample(b *testing.B) {
 func BenchmarkBuild(b *testing.B) {
 	lengths := slices.Repeat(lengthList{1000, 3000}, 1<<19)
 	for b.Loop() {
-		g, err := NewGPT(lengths, GPTOptions{Count: 1 << 20, SequenceLength: 2048, Samples: 4 << 20})
+		g, err := NewGPT(b.Context(), lengths, GPTOptions{Count: 1 << 20, SequenceLength: 2048, Samples: 4 << 20})
 		if err != nil {
 			b.Fatal(err)
 		}
-		g.Prepare()
+		if err := g.Prepare(b.Context()); err != nil {
+			b.Fatal(err)
+		}
 		sink += g.Len()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(8<<20), "ns/place")
@@ -408,7 +420,7 @@ func BenchmarkBlend(b *testing.B) {
 			}
 			blend := newBlend(weights, 1<<40)
 			for i := 0; b.Loop(); i++ {
-				sink += blend.turn(int64(i)).sample
+				sink += turnOf(b, blend, int64(i)).sample
 			}
 		})
 	}

@@ -1,6 +1,9 @@
 package megatron
 
-import "math/bits"
+import (
+	"context"
+	"math/bits"
+)
 
 const (
 	twisterWords = 624
@@ -55,10 +58,13 @@ func (t *twister) upTo(limit uint32) uint32 {
 
 // shuffle permutes x as RandomState.shuffle does: from the last element down to the second, each is
 // swapped with one drawn from those up to itself. Draws are made in advance, so that the misses of
-// the cache that a long slice costs overlap.
-func (t *twister) shuffle(x []uint32) {
+// the cache that a long slice costs overlap. If ctx ends first, what x holds is of no use.
+func (t *twister) shuffle(ctx context.Context, x []uint32) error {
 	var draws [256]uint32
 	for last := len(x) - 1; last > 0; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		ahead := draws[:min(len(draws), last)]
 		for k := range ahead {
 			ahead[k] = t.upTo(uint32(last - k))
@@ -68,4 +74,5 @@ func (t *twister) shuffle(x []uint32) {
 		}
 		last -= len(ahead)
 	}
+	return nil
 }

@@ -13,7 +13,9 @@ func TestTwisterAndShuffleAreNumPys(t *testing.T) {
 		}
 	}
 	x := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
-	newTwister(1234).shuffle(x)
+	if err := newTwister(1234).shuffle(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
 	if want := []uint32{7, 2, 9, 1, 0, 8, 4, 5, 6, 3}; !slices.Equal(x, want) {
 		t.Errorf("RandomState(1234).shuffle(0..9) gave %v, want %v", x, want)
 	}

@@ -1,6 +1,10 @@
 package megatron
 
-import "github.com/stepahead-io/stepahead/sampler"
+import (
+	"context"
+
+	"github.com/stepahead-io/stepahead/sampler"
+)
 
 // A stream is the tokens of all documents, in the order of the document index, cut into rows that
 // overlap by the extra token: row r has the tokens [r*width, (r+1)*width+extra). Megatron-core keeps
@@ -36,19 +40,22 @@ func marksBytes(documents, rows int64) int64 {
 	return 16 * ((rows + apart - 1) / apart)
 }
 
-func newStream(lengths sampler.Lengths, documents []uint32, width, extra, rows int64) stream {
+func newStream(ctx context.Context, lengths sampler.Lengths, documents []uint32, width, extra, rows int64) (stream, error) {
 	s := stream{lengths: lengths, documents: documents, width: width, extra: extra}
 	s.apart = rowsApart(int64(len(documents)), rows)
 	s.marks = make([]mark, 0, (rows+s.apart-1)/s.apart)
 	var begin, next int64 // tokens before the document, and before the row of the next mark
 	for d, sequence := range documents {
+		if d%every == 0 && ctx.Err() != nil {
+			return stream{}, ctx.Err()
+		}
 		end := begin + lengths.Length(int64(sequence))
 		for ; next < end && len(s.marks) < cap(s.marks); next += s.apart * width {
 			s.marks = append(s.marks, mark{int64(d), next - begin})
 		}
 		begin = end
 	}
-	return s
+	return s, nil
 }
 
 // row appends the pieces of row r. Documents without tokens give none.

@@ -35,14 +35,14 @@ func TestGPTIsMegatrons(t *testing.T) {
 		lengths lengthList
 		want    []vector
 	}{{vectorA, samplesA}, {vectorB, samplesB}} {
-		g, err := NewGPT(c.lengths, GPTOptions{Count: c.lengths.Sequences(), SequenceLength: 32, Samples: 60, Seed: 1234})
+		g, err := NewGPT(t.Context(), c.lengths, GPTOptions{Count: c.lengths.Sequences(), SequenceLength: 32, Samples: 60, Seed: 1234})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, want := range c.want {
-			pieces := g.Sample(int64(i), nil)
+			pieces := piecesOf(t, g, int64(i))
 			first, last := pieces[0], pieces[len(pieces)-1]
-			got := vector{g.shuffle[i], first.Sequence, first.Off, last.Sequence, last.Off + last.Len - 1}
+			got := vector{g.indexes.Load().shuffle[i], first.Sequence, first.Off, last.Sequence, last.Off + last.Len - 1}
 			if got != want {
 				t.Errorf("sample %d is %+v, want %+v", i, got, want)
 			}
@@ -58,7 +58,7 @@ func TestBlendIsMegatrons(t *testing.T) {
 		{0, 7}, {1, 3}, {0, 8}, {0, 9}, {1, 4}, {0, 10}, {0, 11}, {1, 5}, {0, 12}, {0, 13},
 	}
 	for i, w := range want {
-		if got := b.turn(int64(i)); got != w {
+		if got := turnOf(t, b, int64(i)); got != w {
 			t.Errorf("sample %d is %v, want %v", i, got, w)
 		}
 	}
@@ -66,7 +66,7 @@ func TestBlendIsMegatrons(t *testing.T) {
 		b := newExhaustiveBlend(sizes[:])
 		var got []uint16
 		for i := range b.size {
-			got = append(got, b.turn(i).source)
+			got = append(got, turnOf(t, b, i).source)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("sizes %v: %v, want %v", sizes, got, want)
@@ -74,7 +74,7 @@ func TestBlendIsMegatrons(t *testing.T) {
 	}
 	tenths := newBlend([]float64{.5, .3, .2}, 12)
 	for i, want := range []uint16{0, 1, 2, 0, 1, 0, 2, 0, 1, 0, 0, 1} {
-		if got := tenths.turn(int64(i)).source; got != want {
+		if got := turnOf(t, tenths, int64(i)).source; got != want {
 			t.Errorf("weights .5 .3 .2: sample %d is of source %d, want %d", i, got, want)
 		}
 	}
@@ -90,13 +90,16 @@ func TestIndexesAreMegatrons(t *testing.T) {
 		{6, []uint32{0, 1, 2, 3, 1, 2, 3, 0}, []uint32{0, 2, 3, 1, 7, 4, 6, 5}},
 		{10, []uint32{2, 1, 2, 0, 0, 1, 3, 3, 0, 2, 1, 3}, []uint32{7, 5, 6, 0, 4, 3, 2, 1, 9, 12, 11, 8, 10}},
 	} {
-		g, err := NewGPT(lengthList{5, 3, 8, 2}, GPTOptions{Count: 4, SequenceLength: 4, Samples: c.samples, Seed: 1234})
+		g, err := NewGPT(t.Context(), lengthList{5, 3, 8, 2}, GPTOptions{Count: 4, SequenceLength: 4, Samples: c.samples, Seed: 1234})
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.Prepare()
-		if !slices.Equal(g.stream.documents, c.documents) || !slices.Equal(g.shuffle, c.shuffle) {
-			t.Errorf("%d samples: documents %v, shuffle %v; want %v, %v", c.samples, g.stream.documents, g.shuffle, c.documents, c.shuffle)
+		x, err := g.prepared(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(x.stream.documents, c.documents) || !slices.Equal(x.shuffle, c.shuffle) {
+			t.Errorf("%d samples: documents %v, shuffle %v; want %v, %v", c.samples, x.stream.documents, x.shuffle, c.documents, c.shuffle)
 		}
 	}
 }
