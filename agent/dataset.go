@@ -92,13 +92,14 @@ func (d *dataset) allowed(c auth.Claims, right string) error {
 }
 
 // localIndex gives the index of a bin as a local file.
-func (d *dataset) localIndex(ctx context.Context, n int) (string, error) {
+func (d *dataset) localIndex(ctx context.Context, n int) (binfmt.LocalIndex, error) {
 	b, _ := d.bin(n)
 	digest, err := b.IndexDigest()
 	if err != nil {
-		return "", err
+		return binfmt.LocalIndex{}, err
 	}
-	return store.CacheLocal(ctx, d.store, path.Join(d.dir, b.IndexName()), digest, d.cacheDir)
+	local, err := store.CacheLocal(ctx, d.store, path.Join(d.dir, b.IndexName()), digest, d.cacheDir)
+	return binfmt.LocalIndex(local), err
 }
 
 func (d *dataset) locate(ctx context.Context, n int) ([]store.Replica, error) {

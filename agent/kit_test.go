@@ -83,8 +83,8 @@ func newCluster(t testing.TB) *cluster {
 	var err error
 	c.manifest, err = pack.Pack(t.Context(), pack.Folder{Root: photographs(t)}, c.store, datasetDir, pack.Options{BinSize: 16 << 10})
 	must(t, err)
-	c.data = binfmt.NewDataset(c.manifest, func(_ context.Context, bin int) (string, error) {
-		return filepath.Join(c.root, datasetDir, c.manifest.Bins[bin].IndexName()), nil
+	c.data = binfmt.NewDataset(c.manifest, func(_ context.Context, bin int) (binfmt.LocalIndex, error) {
+		return binfmt.LocalIndex{Path: filepath.Join(c.root, datasetDir, c.manifest.Bins[bin].IndexName())}, nil
 	})
 	t.Cleanup(func() { must(t, c.data.Close()) })
 	c.plan, err = transform.ParsePlan([]byte(`{"plan":1,"ops":[{"op":"DecodeImage"},{"op":"CenterCrop","size":[8,8]}]}`))

@@ -37,8 +37,8 @@ func newMixture(t testing.TB) *mixture {
 	c := newCluster(t)
 	other, err := pack.Pack(t.Context(), pack.Folder{Root: photographs(t)}, c.store, second, pack.Options{BinSize: 40 << 10})
 	must(t, err)
-	data := binfmt.NewDataset(other, func(_ context.Context, bin int) (string, error) {
-		return filepath.Join(c.root, second, other.Bins[bin].IndexName()), nil
+	data := binfmt.NewDataset(other, func(_ context.Context, bin int) (binfmt.LocalIndex, error) {
+		return binfmt.LocalIndex{Path: filepath.Join(c.root, second, other.Bins[bin].IndexName())}, nil
 	})
 	t.Cleanup(func() { must(t, data.Close()) })
 	return &mixture{
@@ -213,10 +213,11 @@ func TestRefusedWindows(t *testing.T) {
 	}
 	wide := job.more(m, 1, 2, 3)
 	wide.Window.Steps = [][]hints.WindowSample{make([]hints.WindowSample, 1<<17), make([]hints.WindowSample, 1<<17)}
-	for step := int64(2); step < 6; step += 2 {
-		wide.ID, wide.Window.FirstStep = hints.NewID(), step
-		if r := job.announce(wide); r.Accepted != (step == 2) || !r.Accepted && r.Reason != hints.ReasonBusy {
-			t.Errorf("2^18 samples from step %d: %+v", step, r)
+	const room = maxAnnounced>>18 - 1 // windows, beside what the schedule announced
+	for i := range int64(room + 1) {
+		wide.ID, wide.Window.FirstStep = hints.NewID(), 2+2*i
+		if r := job.announce(wide); r.Accepted != (i < room) || !r.Accepted && r.Reason != hints.ReasonBusy {
+			t.Errorf("2^18 samples from step %d: %+v", wide.Window.FirstStep, r)
 		}
 	}
 }

@@ -13,13 +13,16 @@ import (
 // at once. Each is a file descriptor of this process.
 const maxIndexes = 256
 
+// openings is how often an index is opened that is another one each time than the one that was verified a moment before.
+const openings = 3
+
 // Dataset finds the parts, scalars and keys of samples. Index files are opened on first use, mapped
 // and kept open; the least recently used are closed when there are many, and one that turns out to have been
 // written to at once, so that the next call opens what is there then. All methods are safe for concurrent use.
 type Dataset struct {
 	m     *Manifest
 	ends  []uint64
-	index func(ctx context.Context, bin int) (string, error)
+	index func(ctx context.Context, bin int) (LocalIndex, error)
 	max   int
 	sums  *SumsReader // nil if there are none
 
@@ -43,9 +46,9 @@ type slot struct {
 }
 
 // NewDataset returns a Dataset over a manifest that Validate accepts. It reads nothing. index gives
-// the path of a bin's index as a local file whose digest is that of the manifest; it is called
+// a bin's index as a local file whose digest is that of the manifest; it is called
 // without a lock held, for different bins at the same time.
-func NewDataset(m *Manifest, index func(ctx context.Context, bin int) (path string, err error)) *Dataset {
+func NewDataset(m *Manifest, index func(ctx context.Context, bin int) (LocalIndex, error)) *Dataset {
 	return &Dataset{m: m, ends: m.ends(), index: index, max: maxIndexes, slots: make(map[int]*slot), recent: list.New(), changed: make(map[int]error)}
 }
 
@@ -182,11 +185,11 @@ func (d *Dataset) take(bin int) (s *slot, mine bool, err error) {
 
 func (d *Dataset) open(ctx context.Context, s *slot) {
 	defer close(s.ready)
-	path, err := d.index(ctx, s.bin)
-	if err == nil {
-		s.x, err = d.openBin(ctx, path, s.bin)
-	} else {
-		err = fmt.Errorf("binfmt.Dataset: index of bin %d (%s): %w", s.bin, d.m.Bins[s.bin].Name, err)
+	var err error
+	for range openings {
+		if s.x, err = d.openBin(ctx, s.bin); !errors.Is(err, ErrChanged) {
+			break
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,8 +214,12 @@ func (d *Dataset) drop(s *slot, why error) {
 	}
 }
 
-func (d *Dataset) openBin(ctx context.Context, path string, bin int) (BinIndex, error) {
-	x, err := OpenBin(path, d.m, bin)
+func (d *Dataset) openBin(ctx context.Context, bin int) (BinIndex, error) {
+	index, err := d.index(ctx, bin)
+	if err != nil {
+		return nil, fmt.Errorf("binfmt.Dataset: index of bin %d (%s): %w", bin, d.m.Bins[bin].Name, err)
+	}
+	x, err := OpenBin(index, d.m, bin)
 	if err != nil {
 		return nil, err
 	}

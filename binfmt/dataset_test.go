@@ -38,9 +38,9 @@ func manyBins(t testing.TB, n, rows, most int, opened *atomic.Int64) *Dataset {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := NewDataset(m, func(context.Context, int) (string, error) {
+	d := NewDataset(m, func(context.Context, int) (LocalIndex, error) {
 		opened.Add(1)
-		return path, nil
+		return LocalIndex{Path: path}, nil
 	})
 	if most > 0 {
 		d.max = most
@@ -147,7 +147,7 @@ func TestDatasetOpensOnce(t *testing.T) {
 	d := manyBins(t, 1, 10, 0, &opened)
 	inner := d.index
 	release := make(chan struct{})
-	d.index = func(ctx context.Context, bin int) (string, error) {
+	d.index = func(ctx context.Context, bin int) (LocalIndex, error) {
 		<-release
 		return inner(ctx, bin)
 	}
@@ -173,14 +173,14 @@ func TestDatasetWaiterOutlivesOpener(t *testing.T) {
 	inner := d.index
 	started := make(chan struct{})
 	var once sync.Once
-	d.index = func(ctx context.Context, bin int) (path string, err error) {
-		path, err = inner(ctx, bin)
+	d.index = func(ctx context.Context, bin int) (local LocalIndex, err error) {
+		local, err = inner(ctx, bin)
 		once.Do(func() {
 			close(started)
 			<-ctx.Done()
 			err = ctx.Err()
 		})
-		return path, err
+		return local, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -205,9 +205,9 @@ func TestDatasetErrorsAreNotRemembered(t *testing.T) {
 	d := manyBins(t, 2, 1, 0, &opened)
 	inner := d.index
 	broken := true
-	d.index = func(ctx context.Context, bin int) (string, error) {
+	d.index = func(ctx context.Context, bin int) (LocalIndex, error) {
 		if broken {
-			return "", fs.ErrNotExist
+			return LocalIndex{}, fs.ErrNotExist
 		}
 		return inner(ctx, bin)
 	}

@@ -33,14 +33,14 @@ type buffers struct {
 // they are read, except for the file's digest: whoever fetched the file has checked that, and
 // verification does it for files that were never fetched. Every method that reads compares afterwards what the
 // file is with what it was when it was opened: a *ChangedError says that it was written to.
-func OpenIndex(path string, m *Manifest, place int) (*Index, error) {
-	file, err := mapFile(path)
+func OpenIndex(index LocalIndex, m *Manifest, place int) (*Index, error) {
+	file, err := mapFile(index)
 	if err != nil {
-		return nil, fmt.Errorf("binfmt.OpenIndex %s: %w", path, err)
+		return nil, fmt.Errorf("binfmt.OpenIndex %s: %w", index.Path, err)
 	}
 	x := &Index{mapping: file, bin: m.Bins[place], place: place, layout: newLayout(m.Fields, m.Bins[place].container())}
 	if err := x.load(); err != nil {
-		return nil, errors.Join(fmt.Errorf("binfmt.OpenIndex %s: %w", path, err), x.Close())
+		return nil, errors.Join(fmt.Errorf("binfmt.OpenIndex %s: %w", index.Path, err), x.Close())
 	}
 	return x, nil
 }

@@ -135,7 +135,7 @@ func TestIndexIsNotCopied(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	x, err := OpenIndex(path, m, 0)
+	x, err := OpenIndex(LocalIndex{Path: path}, m, 0)
 	runtime.ReadMemStats(&after)
 	if err != nil {
 		t.Fatal(err)
@@ -296,10 +296,10 @@ func TestOpenIndexFiles(t *testing.T) {
 	rows := photoRows(1)
 	data := indexBytes(t, photoFields(), testUUID, rows)
 	m := manifestOf(photoFields(), testUUID, rows, data)
-	if _, err := OpenIndex(filepath.Join(t.TempDir(), "none"), m, 0); !errors.Is(err, os.ErrNotExist) {
+	if _, err := OpenIndex(LocalIndex{Path: filepath.Join(t.TempDir(), "none")}, m, 0); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
-	if _, err := OpenIndex(t.TempDir(), m, 0); !errors.Is(err, ErrIndex) {
+	if _, err := OpenIndex(LocalIndex{Path: t.TempDir()}, m, 0); !errors.Is(err, ErrIndex) {
 		t.Errorf("a folder: %v", err)
 	}
 	x := mustOpen(t, m, data)

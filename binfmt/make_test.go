@@ -72,7 +72,7 @@ func openBytes(t testing.TB, m *Manifest, data []byte) (*Index, error) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return OpenIndex(path, m, 0)
+	return OpenIndex(LocalIndex{Path: path}, m, 0)
 }
 
 func mustOpen(t testing.TB, m *Manifest, data []byte) *Index {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -31,6 +32,14 @@ func (v version) String() string {
 	return fmt.Sprintf("inode %d, %d bytes, written %s", v.inode, v.size, time.Unix(0, v.nanos).UTC().Format(time.RFC3339Nano))
 }
 
+// A LocalIndex is an index as a file of this machine.
+type LocalIndex struct {
+	Path string
+	// Verified is what the file was before its digest was compared; nil if nobody did. One that is another when it is opened is a
+	// *ChangedError.
+	Verified fs.FileInfo
+}
+
 // ChangedError says that an index was written to, or cut, after it was mapped: what it holds is not what was checked when it was
 // opened. It matches ErrChanged. A file that was replaced by another of its name is no such case: the old one stays mapped.
 type ChangedError struct {
@@ -47,8 +56,8 @@ func (e *ChangedError) Error() string {
 func (e *ChangedError) Unwrap() error { return ErrChanged }
 
 // mapFile maps a whole file. The caller closes what it returns.
-func mapFile(path string) (m mapping, err error) {
-	f, err := os.Open(path)
+func mapFile(index LocalIndex) (m mapping, err error) {
+	f, err := os.Open(index.Path)
 	if err != nil {
 		return m, err
 	}
@@ -64,9 +73,14 @@ func mapFile(path string) (m mapping, err error) {
 	if !info.Mode().IsRegular() {
 		return m, fmt.Errorf("not a regular file: %w", ErrIndex)
 	}
-	m = mapping{name: path, file: f}
+	m = mapping{name: index.Path, file: f}
 	if m.pinned, err = versionOf(f); err != nil {
 		return m, err
+	}
+	if index.Verified != nil {
+		if was := pinnedBy(index.Verified); was != m.pinned {
+			return m, m.changed(was, m.pinned)
+		}
 	}
 	if m.pinned.size == 0 {
 		return m, fmt.Errorf("the file is empty: %w", ErrIndex)
@@ -89,6 +103,11 @@ func versionOf(f *os.File) (version, error) {
 	return version{int64(st.Ino), st.Size, st.Mtim.Nano()}, nil
 }
 
+// pinnedBy is versionOf of what somebody else opened.
+func pinnedBy(info fs.FileInfo) version {
+	return version{int64(info.Sys().(*syscall.Stat_t).Ino), info.Size(), info.ModTime().UnixNano()}
+}
+
 // read runs f, which reads the mapping. Nothing that f found counts unless the file is, after it, still what was mapped. The look
 // before it is for programs in which others handle memory faults, as Python's faulthandler does: reading a file that was cut ends them.
 func (m *mapping) read(f func() error) error {
@@ -108,9 +127,13 @@ func (m *mapping) unchanged() error {
 		return fmt.Errorf("is it what was opened? %w", err)
 	}
 	if now != m.pinned {
-		return &ChangedError{Name: m.name, Pinned: m.pinned.String(), Now: now.String()}
+		return m.changed(m.pinned, now)
 	}
 	return nil
+}
+
+func (m *mapping) changed(was, now version) error {
+	return &ChangedError{Name: m.name, Pinned: was.String(), Now: now.String()}
 }
 
 // guarded runs f. A piece of the mapping that has no file behind it any more is a memory fault; here it becomes an error, as do

@@ -79,7 +79,7 @@ func mapFiles(t *testing.T) map[string]*mapped {
 	for kind, f := range all {
 		f.path = filepath.Join(t.TempDir(), "index")
 		write(t, f.path, f.data)
-		x, err := OpenBin(f.path, f.m, 0)
+		x, err := OpenBin(LocalIndex{Path: f.path}, f.m, 0)
 		if err != nil {
 			t.Fatal(kind, err)
 		}
@@ -243,18 +243,19 @@ func TestDatasetAfterAChange(t *testing.T) {
 	d, before := member.Data, openFiles(t)
 	opened := d.index
 	var digests error // what the caller's look at the file says
-	d.index = func(ctx context.Context, bin int) (string, error) {
-		path, err := opened(ctx, bin)
-		return path, errors.Join(err, digests)
+	d.index = func(ctx context.Context, bin int) (LocalIndex, error) {
+		local, err := opened(ctx, bin)
+		return local, errors.Join(err, digests)
 	}
 	want, err := u.Part(t.Context(), 8, "image")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := opened(t.Context(), 1)
+	local, err := opened(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	path := local.Path
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -297,20 +298,20 @@ func TestDatasetChangesUnderReaders(t *testing.T) {
 	const rows, readers, reads = 50, 4, 300
 	member, before := memberOf(t, "a", rows), openFiles(t)
 	d, dir := member.Data, t.TempDir()
-	path, err := d.index(t.Context(), 0)
+	local, err := d.index(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(local.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	opened := 0 // by one at a time
-	d.index = func(context.Context, int) (string, error) {
+	d.index = func(context.Context, int) (LocalIndex, error) {
 		opened++
 		next := filepath.Join(dir, fmt.Sprint(opened))
 		write(t, next, data)
-		return next, nil
+		return LocalIndex{Path: next}, nil
 	}
 	bad := bytes.Repeat([]byte{0xa5}, len(data))
 	var right, failed atomic.Int64
@@ -352,5 +353,41 @@ func TestDatasetChangesUnderReaders(t *testing.T) {
 	}
 	if n := openFiles(t) - before; n != 0 {
 		t.Errorf("%d files are open after Close", n)
+	}
+}
+
+// TestIndexChangedBeforeItIsOpened: an index that is another one when it is opened than it was when its digest was compared is verified
+// and opened again, a few times.
+func TestIndexChangedBeforeItIsOpened(t *testing.T) {
+	for name, change := range map[string]func(path string, data []byte) error{
+		"written": overwrite,
+		"replaced": func(path string, data []byte) error {
+			return errors.Join(os.WriteFile(path+".new", data, 0o600), os.Rename(path+".new", path))
+		},
+	} {
+		for changes, opens := range map[int]bool{0: true, openings - 1: true, openings: false} {
+			d := memberOf(t, "a", 9).Data
+			inner, left := d.index, changes
+			d.index = func(ctx context.Context, bin int) (LocalIndex, error) {
+				local, err := inner(ctx, bin)
+				if err != nil {
+					return local, err
+				}
+				data, err := os.ReadFile(local.Path)
+				if err != nil {
+					return local, err
+				}
+				write(t, local.Path, data)
+				if local.Verified, err = os.Stat(local.Path); err != nil || left == 0 {
+					return local, err
+				}
+				left--
+				return local, change(local.Path, data)
+			}
+			p, err := d.Part(t.Context(), 5, "image")
+			if opens && (err != nil || p.Off != HeaderSize+64*5) || !opens && !errors.Is(err, ErrChanged) {
+				t.Errorf("%s %d times: %+v, %v", name, changes, p, err)
+			}
+		}
 	}
 }

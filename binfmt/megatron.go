@@ -34,14 +34,14 @@ type TokenIndex struct {
 // binBytes of the .bin file beside it. It keeps a descriptor of the file until Close. What lies between is checked as it is read, and
 // all at once by Check. Errors match ErrIndex, ErrVersion, or, if the two files do not belong together, ErrMismatch. Every method that
 // reads compares afterwards what the file is with what it was when it was opened: a *ChangedError says that it was written to.
-func OpenTokenIndex(path string, binBytes int64) (*TokenIndex, error) {
-	file, err := mapFile(path)
+func OpenTokenIndex(index LocalIndex, binBytes int64) (*TokenIndex, error) {
+	file, err := mapFile(index)
 	if err != nil {
-		return nil, fmt.Errorf("binfmt.OpenTokenIndex %s: %w", path, err)
+		return nil, fmt.Errorf("binfmt.OpenTokenIndex %s: %w", index.Path, err)
 	}
 	x := &TokenIndex{mapping: file, bytes: binBytes}
 	if err := x.mapping.read(x.load); err != nil {
-		return nil, errors.Join(fmt.Errorf("binfmt.OpenTokenIndex %s: %w", path, err), x.Close())
+		return nil, errors.Join(fmt.Errorf("binfmt.OpenTokenIndex %s: %w", index.Path, err), x.Close())
 	}
 	return x, nil
 }
@@ -78,16 +78,16 @@ func (x *TokenIndex) ends() error {
 }
 
 // openTokensOf maps the .idx of the bin at place in the manifest and holds it against the manifest.
-func openTokensOf(path string, m *Manifest, place int) (*TokenIndex, error) {
+func openTokensOf(index LocalIndex, m *Manifest, place int) (*TokenIndex, error) {
 	b := m.Bins[place]
-	x, err := OpenTokenIndex(path, b.Bytes)
+	x, err := OpenTokenIndex(index, b.Bytes)
 	if err != nil {
 		return nil, err
 	}
 	x.place = place
 	if want := m.Fields; !slices.Equal(x.fields(), want) || x.sequences != b.Samples {
 		return nil, errors.Join(fmt.Errorf("binfmt.OpenBin %s: %d samples with the fields %v, the manifest says %d with %v: it was written again since: index it again: %w",
-			path, x.sequences, x.fields(), b.Samples, want, ErrMismatch), x.Close())
+			index.Path, x.sequences, x.fields(), b.Samples, want, ErrMismatch), x.Close())
 	}
 	return x, nil
 }

@@ -53,7 +53,7 @@ func largeIdx(b *testing.B) (path string, binBytes int64) {
 func BenchmarkOpenTokens(b *testing.B) {
 	path, size := largeIdx(b)
 	for b.Loop() {
-		x, err := OpenTokenIndex(path, size)
+		x, err := OpenTokenIndex(LocalIndex{Path: path}, size)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func BenchmarkOpenTokens(b *testing.B) {
 // BenchmarkCheckTokens reads all of it and checks every entry, which indexing does once.
 func BenchmarkCheckTokens(b *testing.B) {
 	path, size := largeIdx(b)
-	x, err := OpenTokenIndex(path, size)
+	x, err := OpenTokenIndex(LocalIndex{Path: path}, size)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func openPair(t testing.TB, prefix string) *TokenIndex {
 
 func openTokens(t testing.TB, path string, size int64) *TokenIndex {
 	t.Helper()
-	x, err := OpenTokenIndex(path, size)
+	x, err := OpenTokenIndex(LocalIndex{Path: path}, size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestTokensOfADataset(t *testing.T) {
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	d := NewDataset(m, func(context.Context, int) (string, error) { return prefix + ".idx", nil })
+	d := NewDataset(m, func(context.Context, int) (LocalIndex, error) { return LocalIndex{Path: prefix + ".idx"}, nil })
 	defer d.Close()
 	want := readPeer(t)["modes"]
 	for i := range uint64(9) {
@@ -236,7 +236,7 @@ func TestTokensOfADataset(t *testing.T) {
 		other := *m
 		other.Bins, other.Fields = slices.Clone(m.Bins), slices.Clone(m.Fields)
 		change(&other)
-		if x, err := OpenBin(prefix+".idx", &other, 0); !errors.Is(err, ErrMismatch) {
+		if x, err := OpenBin(LocalIndex{Path: prefix + ".idx"}, &other, 0); !errors.Is(err, ErrMismatch) {
 			t.Errorf("%s: %v, %v", name, x, err)
 		}
 	}
@@ -250,7 +250,7 @@ func TestTokensOfAPackedBin(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := NewDataset(manifestOf(photoFields(), testUUID, rows, data), func(context.Context, int) (string, error) { return path, nil })
+	d := NewDataset(manifestOf(photoFields(), testUUID, rows, data), func(context.Context, int) (LocalIndex, error) { return LocalIndex{Path: path}, nil })
 	defer d.Close()
 	if _, _, err := d.Tokens(t.Context(), 0); !errors.Is(err, ErrNoField) {
 		t.Errorf("error %v, want ErrNoField", err)

@@ -12,15 +12,15 @@ type BinIndex interface {
 }
 
 // OpenBin maps the index of the bin at place in the manifest, whatever its kind, and checks its structure.
-func OpenBin(path string, m *Manifest, place int) (BinIndex, error) {
+func OpenBin(index LocalIndex, m *Manifest, place int) (BinIndex, error) {
 	if m.Bins[place].container() == Megatron {
-		x, err := openTokensOf(path, m, place)
+		x, err := openTokensOf(index, m, place)
 		if err != nil {
 			return nil, err
 		}
 		return x, nil
 	}
-	x, err := OpenIndex(path, m, place)
+	x, err := OpenIndex(index, m, place)
 	if err != nil {
 		return nil, err // not x: an interface that holds a nil *Index is not nil
 	}

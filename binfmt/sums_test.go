@@ -90,7 +90,9 @@ func tars(t testing.TB) *Dataset {
 			t.Fatal(err)
 		}
 	}
-	d := NewDataset(m, func(_ context.Context, bin int) (string, error) { return filepath.Join(dir, fmt.Sprint(bin)), nil })
+	d := NewDataset(m, func(_ context.Context, bin int) (LocalIndex, error) {
+		return LocalIndex{Path: filepath.Join(dir, fmt.Sprint(bin))}, nil
+	})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

@@ -44,8 +44,8 @@ func memberOf(t *testing.T, name string, bins ...int) Member {
 		}
 		m.Bins = append(m.Bins, bin)
 	}
-	d := NewDataset(m, func(_ context.Context, bin int) (string, error) {
-		return filepath.Join(dir, m.Bins[bin].IndexName()), nil
+	d := NewDataset(m, func(_ context.Context, bin int) (LocalIndex, error) {
+		return LocalIndex{Path: filepath.Join(dir, m.Bins[bin].IndexName())}, nil
 	})
 	t.Cleanup(func() { _ = d.Close() })
 	return Member{Name: name, Data: d}

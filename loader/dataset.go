@@ -67,13 +67,14 @@ func (d *dataset) address(bin int, file string) string {
 }
 
 // localIndex gives the index of a bin as a local file whose digest is the manifest's.
-func (d *dataset) localIndex(ctx context.Context, bin int) (string, error) {
+func (d *dataset) localIndex(ctx context.Context, bin int) (binfmt.LocalIndex, error) {
 	b := d.manifest.Bins[bin]
 	digest, err := b.IndexDigest()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", d.store.Address(d.name(binfmt.ManifestName)), err)
+		return binfmt.LocalIndex{}, fmt.Errorf("%s: %w", d.store.Address(d.name(binfmt.ManifestName)), err)
 	}
-	return store.CacheLocal(ctx, d.store, d.name(b.IndexName()), digest, d.cacheDir)
+	local, err := store.CacheLocal(ctx, d.store, d.name(b.IndexName()), digest, d.cacheDir)
+	return binfmt.LocalIndex(local), err
 }
 
 // openBin opens the data file of a bin and holds it against the manifest.

@@ -32,7 +32,15 @@ func (e *DigestError) Error() string {
 // Unwrap makes the error match ErrCorrupt.
 func (e *DigestError) Unwrap() error { return ErrCorrupt }
 
-// CacheLocal returns the path of a local file that holds the content of name, whose SHA-256 is digest.
+// A LocalFile is a file of this machine whose content was verified.
+type LocalFile struct {
+	Path string
+	// Verified is what the file was before its content was read for that. Whoever opens it compares: another file, size or time of
+	// change means other content.
+	Verified fs.FileInfo
+}
+
+// CacheLocal returns a local file that holds the content of name, whose SHA-256 is digest.
 // A store that is a Localizer gives its own file, verified on every call. Otherwise the content is
 // copied into cacheDir (made if missing, on a local disk), named by its digest; there it is verified on
 // every call, and copied anew if it is damaged. Any number of goroutines and processes may ask for the
@@ -42,26 +50,28 @@ func (e *DigestError) Unwrap() error { return ErrCorrupt }
 // it is a *DigestError, and nothing is kept.
 //
 // The file belongs to the cache: open or map it and do not write to it. It uses 4 MiB of memory.
-func CacheLocal(ctx context.Context, s Store, name string, digest [32]byte, cacheDir string) (path string, err error) {
+func CacheLocal(ctx context.Context, s Store, name string, digest [32]byte, cacheDir string) (LocalFile, error) {
 	if l, ok := s.(Localizer); ok {
 		if path, ok := l.LocalPath(name); ok {
-			if err := verifyLocal(ctx, path, digest); err != nil {
-				return "", fmt.Errorf("store.CacheLocal %s: %w", s.Address(name), err)
+			verified, err := verifyLocal(ctx, path, digest)
+			if err != nil {
+				return LocalFile{}, fmt.Errorf("store.CacheLocal %s: %w", s.Address(name), err)
 			}
-			return path, nil
+			return LocalFile{path, verified}, nil
 		}
 	}
 	if cacheDir == "" {
-		return "", fmt.Errorf("store.CacheLocal %s: no cache folder given, and the store's files are not local: %w", s.Address(name), fs.ErrInvalid)
+		return LocalFile{}, fmt.Errorf("store.CacheLocal %s: no cache folder given, and the store's files are not local: %w", s.Address(name), fs.ErrInvalid)
 	}
 	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
-		return "", fmt.Errorf("store.CacheLocal %s: %w", s.Address(name), err)
+		return LocalFile{}, fmt.Errorf("store.CacheLocal %s: %w", s.Address(name), err)
 	}
 	c := caching{s: s, name: name, digest: digest, final: filepath.Join(cacheDir, hex.EncodeToString(digest[:]))}
-	if err := c.run(ctx); err != nil {
-		return "", fmt.Errorf("store.CacheLocal %s: %w", s.Address(name), err)
+	verified, err := c.run(ctx)
+	if err != nil {
+		return LocalFile{}, fmt.Errorf("store.CacheLocal %s: %w", s.Address(name), err)
 	}
-	return c.final, nil
+	return LocalFile{c.final, verified}, nil
 }
 
 type caching struct {
@@ -73,50 +83,51 @@ type caching struct {
 
 // run returns when the final file is there and right. The partial file is both the place of the copy and
 // the lock: who holds its lock while the name still leads to it may write it.
-func (c caching) run(ctx context.Context) error {
+func (c caching) run(ctx context.Context) (verified fs.FileInfo, err error) {
 	for {
-		err := verifyLocal(ctx, c.final, c.digest)
+		verified, err := verifyLocal(ctx, c.final, c.digest)
 		if err == nil {
-			return nil
+			return verified, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) {
-			return err
+			return nil, err
 		}
 		partial, err := os.OpenFile(c.final+".partial", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		done, err := c.tryCopy(ctx, partial)
+		verified, err = c.tryCopy(ctx, partial)
 		partial.Close() // gives the lock up
-		if done || err != nil {
-			return err
+		if verified != nil || err != nil {
+			return verified, err
 		}
 	}
 }
 
-// tryCopy waits for the lock and copies. false without an error means that another process has just
+// tryCopy waits for the lock and copies. Nothing without an error means that another process has just
 // finished with the partial file: look again.
-func (c caching) tryCopy(ctx context.Context, partial *os.File) (done bool, err error) {
+func (c caching) tryCopy(ctx context.Context, partial *os.File) (verified fs.FileInfo, err error) {
 	if err := lockFile(ctx, partial); err != nil {
-		return false, err
+		return nil, err
 	}
 	if !leadsTo(partial.Name(), partial) {
-		return false, nil
+		return nil, nil
 	}
-	if verifyLocal(ctx, c.final, c.digest) == nil { // made while this one waited
-		return true, os.Remove(partial.Name())
+	if verified, err := verifyLocal(ctx, c.final, c.digest); err == nil { // made while this one waited
+		return verified, os.Remove(partial.Name())
 	}
-	if err := c.copy(ctx, partial); err != nil {
+	if verified, err = c.copy(ctx, partial); err != nil {
 		os.Remove(partial.Name()) // at worst it stays for the next copy to replace
-		return false, err
+		return nil, err
 	}
-	return true, nil
+	return verified, nil
 }
 
-func (c caching) copy(ctx context.Context, partial *os.File) error {
+// copy makes the final file. Nobody else writes to what it holds the lock of, so the file is known once it is written.
+func (c caching) copy(ctx context.Context, partial *os.File) (verified fs.FileInfo, err error) {
 	f, err := c.s.Open(ctx, c.name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	err = c.fill(ctx, partial, f)
@@ -125,15 +136,18 @@ func (c caching) copy(ctx context.Context, partial *os.File) error {
 		err = c.fillFromOthers(ctx, partial, f, wrong)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := partial.Sync(); err != nil {
-		return err
+		return nil, err
+	}
+	if verified, err = partial.Stat(); err != nil {
+		return nil, err
 	}
 	if err := os.Rename(partial.Name(), c.final); err != nil {
-		return err
+		return nil, err
 	}
-	return syncDir(filepath.Dir(c.final))
+	return verified, syncDir(filepath.Dir(c.final))
 }
 
 // fill writes the content of f over what partial holds, and compares digests.
@@ -166,31 +180,36 @@ func copyAll(ctx context.Context, w io.Writer, f File) error {
 	return nil
 }
 
-// verifyLocal returns nil, fs.ErrNotExist or a *DigestError, or what else kept it from reading the file.
-func verifyLocal(ctx context.Context, path string, digest [32]byte) error {
+// verifyLocal returns what the file was before it was read, and nil, fs.ErrNotExist or a *DigestError, or what else kept it from reading the file.
+func verifyLocal(ctx context.Context, path string, digest [32]byte) (fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not wait for its writer
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return err
-	} else if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: not a file but %s: %w", path, info.Mode().Type(), fs.ErrInvalid)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a file but %s: %w", path, info.Mode().Type(), fs.ErrInvalid)
 	}
 	sum := sha256.New()
 	buf := make([]byte, 256<<10) // fits the processor's cache
 	for {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		n, err := f.Read(buf)
 		sum.Write(buf[:n])
 		if err == io.EOF {
-			return compare(path, sum, digest)
+			if err := compare(path, sum, digest); err != nil {
+				return nil, err
+			}
+			return info, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 }

@@ -31,8 +31,12 @@ func remote(t testing.TB, data []byte) *counting {
 
 func wantCached(t testing.TB, s store.Store, data []byte, cache string) string {
 	t.Helper()
-	path, err := store.CacheLocal(t.Context(), s, "/f", sha256.Sum256(data), cache)
+	local, err := store.CacheLocal(t.Context(), s, "/f", sha256.Sum256(data), cache)
 	must(t, err)
+	path := local.Path
+	if now, err := os.Stat(path); err != nil || !os.SameFile(now, local.Verified) || now.Size() != local.Verified.Size() || !now.ModTime().Equal(local.Verified.ModTime()) {
+		t.Fatalf("%v was verified, there is %v (%v)", local.Verified, now, err)
+	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) {
 		t.Fatalf("the cached file is wrong: %v", err)
 	}
@@ -105,10 +109,10 @@ func TestCacheLocalWrongDigest(t *testing.T) {
 		if name == "local" {
 			storetest.Put(t, s, "/f", data)
 		}
-		path, err := store.CacheLocal(t.Context(), s, "/f", want, cache)
+		local, err := store.CacheLocal(t.Context(), s, "/f", want, cache)
 		var wrong *store.DigestError
 		if !errors.As(err, &wrong) || wrong.Want != want || wrong.Got != sha256.Sum256(data) || store.ClassOf(err) != store.Corrupt {
-			t.Errorf("%s: %q, %v; want a DigestError", name, path, err)
+			t.Errorf("%s: %q, %v; want a DigestError", name, local.Path, err)
 		} else if !strings.Contains(err.Error(), "/f") {
 			t.Errorf("%s: %v does not name the file", name, err)
 		}
@@ -148,12 +152,12 @@ func TestCacheLocalUsesLocalFiles(t *testing.T) {
 	s := newDir(t)
 	data := random(1000)
 	storetest.Put(t, s, "/f", data)
-	path, err := store.CacheLocal(t.Context(), s, "/f", sha256.Sum256(data), "")
-	if want, _ := s.LocalPath("/f"); err != nil || path != want {
-		t.Fatalf("%s, %v; want the file itself, %s", path, err, want)
+	local, err := store.CacheLocal(t.Context(), s, "/f", sha256.Sum256(data), "")
+	if want, _ := s.LocalPath("/f"); err != nil || local.Path != want || local.Verified.Size() != 1000 {
+		t.Fatalf("%+v, %v; want the file itself, %s", local, err, want)
 	}
-	if path, err := store.CacheLocal(t.Context(), store.Faults(s, nil), "/f", sha256.Sum256(data), t.TempDir()); err != nil || strings.HasPrefix(path, s.Root()) {
-		t.Errorf("faults were bypassed: %s, %v", path, err)
+	if copied, err := store.CacheLocal(t.Context(), store.Faults(s, nil), "/f", sha256.Sum256(data), t.TempDir()); err != nil || strings.HasPrefix(copied.Path, s.Root()) {
+		t.Errorf("faults were bypassed: %s, %v", copied.Path, err)
 	}
 }
 

@@ -113,8 +113,8 @@ func TestIndex(t *testing.T) {
 	if report.Shards != 4 || report.Read == 0 || report.Read > report.Bytes || report.Already {
 		t.Errorf("%+v", report)
 	}
-	d := binfmt.NewDataset(m, func(_ context.Context, bin int) (string, error) {
-		return filepath.Join(root, "set", m.Bins[bin].IndexName()), nil
+	d := binfmt.NewDataset(m, func(_ context.Context, bin int) (binfmt.LocalIndex, error) {
+		return binfmt.LocalIndex{Path: filepath.Join(root, "set", m.Bins[bin].IndexName())}, nil
 	})
 	defer d.Close()
 	for sample := range uint64(m.Samples()) {

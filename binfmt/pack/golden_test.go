@@ -83,7 +83,7 @@ func dump(t *testing.T, m *binfmt.Manifest, files map[string]string) string {
 func dumpParts(t *testing.T, b *strings.Builder, m *binfmt.Manifest, place int, data, index string) {
 	path := filepath.Join(t.TempDir(), "index")
 	put(t, filepath.Dir(path), "index", []byte(index))
-	x, err := binfmt.OpenIndex(path, m, place)
+	x, err := binfmt.OpenIndex(binfmt.LocalIndex{Path: path}, m, place)
 	if err != nil {
 		t.Fatal(err)
 	}

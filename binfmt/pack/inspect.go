@@ -87,7 +87,7 @@ func Inspect(ctx context.Context, st store.Store, dir, cacheDir string) (*Summar
 		if err != nil {
 			return nil, fmt.Errorf("pack.Inspect: %w", err)
 		}
-		if err := s.bin(ctx, local, i); err != nil {
+		if err := s.bin(ctx, binfmt.LocalIndex(local), i); err != nil {
 			return nil, fmt.Errorf("pack.Inspect: %w", err)
 		}
 	}
@@ -127,7 +127,7 @@ type tally struct {
 	classes []int64
 }
 
-func (s *tally) bin(ctx context.Context, local string, place int) error {
+func (s *tally) bin(ctx context.Context, local binfmt.LocalIndex, place int) error {
 	x, err := binfmt.OpenBin(local, s.m, place)
 	if err != nil {
 		return err

@@ -19,8 +19,8 @@ import (
 // dataset opens a packed dataset of a local store for reading.
 func dataset(t testing.TB, m *binfmt.Manifest, root string) *binfmt.Dataset {
 	t.Helper()
-	d := binfmt.NewDataset(m, func(_ context.Context, bin int) (string, error) {
-		return filepath.Join(root, "set", m.Bins[bin].IndexName()), nil
+	d := binfmt.NewDataset(m, func(_ context.Context, bin int) (binfmt.LocalIndex, error) {
+		return binfmt.LocalIndex{Path: filepath.Join(root, "set", m.Bins[bin].IndexName())}, nil
 	})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {

@@ -364,7 +364,7 @@ func (c *binCheck) openIndex(ctx context.Context) (binfmt.BinIndex, error) {
 	case digest != c.bin.IndexSHA256:
 		c.file(FoundIndex, name, "SHA-256 "+c.bin.IndexSHA256, "SHA-256 "+digest)
 	}
-	x, err := binfmt.OpenBin(local, c.v.m, c.place)
+	x, err := binfmt.OpenBin(binfmt.LocalIndex{Path: local}, c.v.m, c.place)
 	if !isLocal {
 		os.Remove(local) // the mapping lives on
 	}

@@ -78,12 +78,13 @@ func openLengthSource(ctx context.Context, url, column string) (src lengthSource
 		return src, errors.Join(fmt.Errorf("%s: %w", url, err), place.Close())
 	}
 	src.place = place
-	src.data = binfmt.NewDataset(m, func(ctx context.Context, bin int) (string, error) {
+	src.data = binfmt.NewDataset(m, func(ctx context.Context, bin int) (binfmt.LocalIndex, error) {
 		digest, err := m.Bins[bin].IndexDigest()
 		if err != nil {
-			return "", err
+			return binfmt.LocalIndex{}, err
 		}
-		return store.CacheLocal(ctx, place.Store, path.Join(place.Name, m.Bins[bin].IndexName()), digest, cache)
+		local, err := store.CacheLocal(ctx, place.Store, path.Join(place.Name, m.Bins[bin].IndexName()), digest, cache)
+		return binfmt.LocalIndex(local), err
 	})
 	return src, nil
 }

@@ -96,7 +96,7 @@ func TestCancelledBuilding(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := untilDone(t, fresh.Prepare); n < 50 {
+		if n := untilDone(t, fresh.Prepare); n < 20 {
 			t.Errorf("source %d: Prepare looked %d times", s, n)
 		}
 		whole, err := g.prepared(t.Context())

@@ -118,8 +118,8 @@ func (p *prepared) index(t *testing.T, c foreign.Container, o foreign.Options) (
 // samples are the rows of a dataset, as text.
 func (p *prepared) samples(t *testing.T, m *binfmt.Manifest) []string {
 	t.Helper()
-	d := binfmt.NewDataset(m, func(_ context.Context, bin int) (string, error) {
-		return filepath.Join(p.root, "out", m.Bins[bin].IndexName()), nil
+	d := binfmt.NewDataset(m, func(_ context.Context, bin int) (binfmt.LocalIndex, error) {
+		return binfmt.LocalIndex{Path: filepath.Join(p.root, "out", m.Bins[bin].IndexName())}, nil
 	})
 	defer d.Close()
 	var all []string
@@ -168,7 +168,7 @@ func TestSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := binfmt.OpenBin(filepath.Join(p.root, "out", m.Bins[0].IndexName()), m, 0)
+	x, err := binfmt.OpenBin(binfmt.LocalIndex{Path: filepath.Join(p.root, "out", m.Bins[0].IndexName())}, m, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

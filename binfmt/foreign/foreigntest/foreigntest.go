@@ -150,8 +150,8 @@ func Pack(t testing.TB, c foreign.Container, src foreign.Source, o foreign.PackO
 // Samples reads all samples of a packed dataset in a folder of this machine.
 func Samples(t testing.TB, m *binfmt.Manifest, folder string) []Sample {
 	t.Helper()
-	d := binfmt.NewDataset(m, func(_ context.Context, bin int) (string, error) {
-		return filepath.Join(folder, m.Bins[bin].IndexName()), nil
+	d := binfmt.NewDataset(m, func(_ context.Context, bin int) (binfmt.LocalIndex, error) {
+		return binfmt.LocalIndex{Path: filepath.Join(folder, m.Bins[bin].IndexName())}, nil
 	})
 	defer d.Close()
 	samples := make([]Sample, m.Samples())
