@@ -56,6 +56,7 @@ type fakeAgent struct {
 	data       *union
 	srv        *grpc.Server
 	down       chan struct{} // closed when killed
+	hear       func()        // before every hint, when not nil
 
 	mu       sync.Mutex
 	conduct  conduct
@@ -189,6 +190,9 @@ func (a *fakeAgent) await(t testing.TB, what string, ok func() bool) {
 
 // Announce implements hints.Handler.
 func (a *fakeAgent) Announce(ctx context.Context, h hints.Hint, who auth.Claims) (hints.Reply, error) {
+	if a.hear != nil {
+		a.hear()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer a.noteLocked()

@@ -183,6 +183,23 @@ func TestGivenStepsOnAgents(t *testing.T) {
 	}
 }
 
+// TestTakenBackWhileTold: what is given under a new number while a hint with the old one is under way reaches the agent all the same.
+func TestTakenBackWhileTold(t *testing.T) {
+	k, options := givenKit(t)
+	c := newCluster(t, k, kitNodes[0])
+	a, heard, goOn := c.agents[0], make(chan struct{}, 100), make(chan struct{})
+	a.hear = func() {
+		heard <- struct{}{}
+		<-goOn
+	}
+	l := mustOpen(t, options(c))
+	must(t, l.Give(1, 0, lists(0, 6, 0)))
+	<-heard
+	must(t, l.Give(2, 0, lists(0, 6, 1)))
+	close(goOn)
+	a.await(t, "the new number", func() bool { return a.number == 2 && len(a.told) == 6 })
+}
+
 // TestGivenStepsOfManySamples: steps of more ids than a message of several has are told one by one, further ahead than they are built; those of
 // more than a message can have are told of in the log, and counted.
 func TestGivenStepsOfManySamples(t *testing.T) {

@@ -178,7 +178,7 @@ func (d *dueHint) kind() string {
 	return "progress"
 }
 
-// dueHints decides who is told what at a position.
+// dueHints decides who is told what at a position, and notes it: whoever is to be told more meanwhile (hurry) is looked at again.
 func (h *herald) dueHints(step int64) []dueHint {
 	a := h.l.agents
 	a.mu.Lock()
@@ -201,6 +201,9 @@ func (h *herald) dueHints(step int64) []dueHint {
 		case told && silent && p.failures == 0:
 			due = append(due, dueHint{peer: p, step: step, hint: h.hint(hints.Hint{Progress: &hints.Progress{Step: step}})})
 		}
+	}
+	for _, d := range due {
+		d.peer.hinted = step
 	}
 	return due
 }
@@ -284,7 +287,6 @@ func (h *herald) send(ctx context.Context, d dueHint) {
 	})
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p.hinted = d.step
 	switch {
 	case err == nil && reply.Accepted && d.generation > 0:
 		p.told, p.refusal, p.refused = d.generation, 0, ""

@@ -77,8 +77,11 @@ func (h *herald) withWindows(ctx context.Context, due []dueHint) []dueHint {
 				w = h.l.windowOf(ctx, d.ids)
 				made[d.ids] = w
 			}
-			if w == nil {
-				continue // void already, or not to be had: the next round has others
+			if w == nil { // void already, or not to be had: the next round has others
+				h.l.agents.mu.Lock()
+				d.peer.hinted = -1
+				h.l.agents.mu.Unlock()
+				continue
 			}
 			if d.generation > 0 {
 				d.hint.Schedule.Spec, d.hint.Schedule.Window = nil, w
