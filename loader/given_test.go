@@ -214,13 +214,16 @@ func TestGivenStepsOfManySamples(t *testing.T) {
 		must(t, l.Give(1, 0, slices.Repeat([][]sampler.SampleRef{refs}, 12)))
 		return l
 	}
+	const batch = 11
 	c := newCluster(t, k, kitNodes[0])
-	l := give(windowSamples+1, options(c))
+	o := options(c)
+	o.testing.window, o.testing.ahead = batch-1, 12*(batch-1)
+	l := give(batch, o)
 	a := c.agents[0]
 	a.await(t, "enough steps told", func() bool { return len(a.told) > l.o.Prefetch })
 	a.mu.Lock()
 	for step, samples := range a.told {
-		if len(samples) != windowSamples+1 || step > 12 {
+		if len(samples) != batch || step >= 10 {
 			t.Errorf("step %d: %d samples", step, len(samples))
 		}
 	}
@@ -236,7 +239,7 @@ func TestGivenStepsOfManySamples(t *testing.T) {
 	a.mu.Unlock()
 
 	core, logs := observer.New(zap.WarnLevel)
-	o := options(newCluster(t, k, kitNodes[0]))
+	o = options(newCluster(t, k, kitNodes[0]))
 	o.Log = zap.New(core)
 	l = give(2*windowSamples+1, o)
 	waitUntil(t, func() bool {

@@ -152,10 +152,11 @@ type Options struct {
 	Log *zap.Logger
 
 	testing struct {
-		now     func() time.Duration // a monotonic clock
-		tick    time.Duration        // between two looks at the registry
-		backOff time.Duration        // first back-off after a failure
-		minWait time.Duration        // the least that agents are given, and that their answers may be late
+		now           func() time.Duration // a monotonic clock
+		tick          time.Duration        // between two looks at the registry
+		backOff       time.Duration        // first back-off after a failure
+		minWait       time.Duration        // the least that agents are given, and that their answers may be late
+		window, ahead int64                // windowSamples, aheadSamples
 	}
 }
 
@@ -194,6 +195,8 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.testing.tick, time.Minute)
 	orDefault(&o.testing.backOff, minBackOff)
 	orDefault(&o.testing.minWait, minWait)
+	orDefault(&o.testing.window, windowSamples)
+	orDefault(&o.testing.ahead, aheadSamples)
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}

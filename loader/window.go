@@ -49,7 +49,7 @@ func (h *herald) more(p *peer, step int64) window {
 		return window{wanted: true}
 	}
 	batch := h.l.sampler.GlobalBatch(step)
-	ahead := min(int64(h.l.o.Prefetch+windowSteps), max(1, aheadSamples/batch))
+	ahead := min(int64(h.l.o.Prefetch+windowSteps), max(1, h.l.o.testing.ahead/batch))
 	w := window{wanted: true, number: number, first: step, end: min(known, step+ahead)}
 	if p.told == h.l.agents.roster.generation && p.window.number == number {
 		if w.first = max(step, p.window.end); p.window.end-step > ahead/2 {
@@ -60,7 +60,7 @@ func (h *herald) more(p *peer, step int64) window {
 		w.end = 0
 		return w
 	}
-	if most := max(1, windowSamples/batch); w.end-w.first > most {
+	if most := max(1, h.l.o.testing.window/batch); w.end-w.first > most {
 		w.end, w.cut = w.first+most, true
 	}
 	return w
