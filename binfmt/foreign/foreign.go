@@ -14,7 +14,7 @@ import (
 
 // ErrContainer: a container breaks a rule of its format, or cannot be read in place. The message names
 // file, offset, rule and what to do.
-var ErrContainer = errors.New("cannot be indexed")
+var ErrContainer = errors.New("refused")
 
 // Policy says what happens to odd input.
 type Policy string

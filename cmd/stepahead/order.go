@@ -79,7 +79,7 @@ func (f *orderFlags) choose(cmd *cobra.Command, args []string) error {
 				return exit.Usage(errors.New("order: --spec says all of the order: give no --samples, --seed, --batch, --shuffle or --last with it"))
 			}
 		}
-		s, err := readSpec(cmd.InOrStdin(), f.specFile)
+		s, err := readSpec(cmd.InOrStdin(), f.specFile, exit.Usage)
 		if err != nil {
 			return fmt.Errorf("order: %w", err)
 		}

@@ -41,7 +41,7 @@ func specCommand(name, short string, run func(w io.Writer, s *sampler.Sampler, a
 		Example: "  stepahead spec " + name + " mixture.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := readSpec(cmd.InOrStdin(), args[0])
+			s, err := readSpec(cmd.InOrStdin(), args[0], exit.Finding)
 			if err != nil {
 				return fmt.Errorf("spec %s: %w", name, err)
 			}
@@ -52,8 +52,8 @@ func specCommand(name, short string, run func(w io.Writer, s *sampler.Sampler, a
 	return c
 }
 
-// readSpec reads the spec in a file.
-func readSpec(in io.Reader, name string) (*sampler.Sampler, error) {
+// readSpec reads the spec in a file. wrong marks what is wrong with the spec.
+func readSpec(in io.Reader, name string, wrong func(error) error) (*sampler.Sampler, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -67,10 +67,14 @@ func readSpec(in io.Reader, name string) (*sampler.Sampler, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	spec, err := sampler.ParseSpec(data)
-	if err != nil {
-		return nil, exit.Finding(fmt.Errorf("%s: %w", name, err))
+	var s *sampler.Sampler
+	if err == nil {
+		s, err = sampler.New(spec)
 	}
-	return sampler.New(spec)
+	if err != nil {
+		return nil, wrong(fmt.Errorf("%s: %w", name, err))
+	}
+	return s, nil
 }
 
 func checkSpec(w io.Writer, s *sampler.Sampler, asJSON bool) error {

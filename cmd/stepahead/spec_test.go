@@ -82,6 +82,12 @@ func TestSpecCheckAndDigest(t *testing.T) {
 	if code, _, errs := call(t, "spec", "check", bad); code != exit.Found || !strings.Contains(errs, "sources[0].weight: -1: must be") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
+	if code, _, errs := call(t, "order", "--spec", bad); code != exit.Misused || !strings.Contains(errs, "sources[0].weight: -1: must be") {
+		t.Errorf("an order of it: exit %d: %s", code, errs)
+	}
+	if code, _, _ := call(t, "order", "--spec", "/nowhere.json"); code != exit.Environment {
+		t.Errorf("an order of a missing file: exit %d", code)
+	}
 	if code, _, _ := call(t, "spec", "check", "/nowhere.json"); code != exit.Environment {
 		t.Errorf("a missing file: exit %d", code)
 	}
