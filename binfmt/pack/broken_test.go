@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft/drafttest"
 	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
@@ -74,7 +75,7 @@ func TestPackSourceChanges(t *testing.T) {
 				t.Fatalf("error %v, want ErrChanged", err)
 			}
 			words(t, err, c.says...)
-			for name := range tree(t, root) {
+			for name := range drafttest.Tree(t, root) {
 				if !strings.HasPrefix(name, "set/"+workDir) {
 					t.Errorf("%s is there", name)
 				}
@@ -96,7 +97,7 @@ func TestPackDiskFull(t *testing.T) {
 	want, wantRoot := openDir(t)
 	o := Options{BinSize: 6_000, Workers: 2}
 	mustPack(t, Folder{Root: source}, want, o)
-	wantTree := tree(t, wantRoot)
+	wantTree := drafttest.Tree(t, wantRoot)
 
 	inner, root := openDir(t)
 	full := 0
@@ -117,7 +118,7 @@ func TestPackDiskFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		words(t, err, "no space left", "run the same command again", "/set/.stepahead-pack")
-		for name := range tree(t, root) {
+		for name := range drafttest.Tree(t, root) {
 			if !strings.HasPrefix(name, "set/"+workDir) {
 				t.Fatalf("%s is there although packing failed", name)
 			}
@@ -126,7 +127,7 @@ func TestPackDiskFull(t *testing.T) {
 	if full < 3 {
 		t.Fatalf("the disk was full %d times, want a few", full)
 	}
-	sameTree(t, tree(t, root), wantTree)
+	sameTree(t, drafttest.Tree(t, root), wantTree)
 }
 
 // TestPackDiskReallyFull packs onto a file system of 128 KiB.
@@ -150,7 +151,7 @@ func TestPackDiskReallyFull(t *testing.T) {
 		t.Fatalf("error %v, want ENOSPC", err)
 	}
 	words(t, err, "make room", "remove "+filepath.Join(small, "set", workDir))
-	for name := range tree(t, small) {
+	for name := range drafttest.Tree(t, small) {
 		if !strings.HasPrefix(name, "set/"+workDir) {
 			t.Errorf("%s is there", name)
 		}

@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/stepahead-io/stepahead/binfmt/draft/drafttest"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
@@ -88,8 +88,8 @@ func TestPackFromAStore(t *testing.T) {
 	if got.Identity() != want.Identity() || report.Hidden != remotely.Hidden || got.Samples() != 152 {
 		t.Errorf("%+v, hidden %d, want %+v, hidden %d", got, remotely.Hidden, want, report.Hidden)
 	}
-	if a, b := tree(t, localRoot), tree(t, toRoot); !equalTrees(a, b) {
-		t.Errorf("%v, want %v", names(b), names(a))
+	if a, b := drafttest.Tree(t, localRoot), drafttest.Tree(t, toRoot); !drafttest.Same(a, b) {
+		t.Errorf("%v, want %v", drafttest.Names(b), drafttest.Names(a))
 	}
 	if from.stats != 1 || from.many < 2 || from.many > 4 || from.ahead < 2*152 {
 		t.Errorf("%d stats, %d reads of many files, %d names ahead", from.stats, from.many, from.ahead)
@@ -99,18 +99,6 @@ func TestPackFromAStore(t *testing.T) {
 			t.Errorf("%s was opened %d times", name, n)
 		}
 	}
-}
-
-func equalTrees(a, b map[string]string) bool {
-	if !slices.Equal(names(a), names(b)) {
-		return false
-	}
-	for name := range a {
-		if a[name] != b[name] {
-			return false
-		}
-	}
-	return true
 }
 
 func TestPackListFromAStore(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/draft"
+	"github.com/stepahead-io/stepahead/binfmt/draft/drafttest"
 	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
@@ -47,7 +48,7 @@ func TestGolden(t *testing.T) {
 	if len(m.Bins) != 2 {
 		t.Fatalf("%d bins, want 2", len(m.Bins))
 	}
-	got := tree(t, filepath.Join(root, "set"))
+	got := drafttest.Tree(t, filepath.Join(root, "set"))
 	got["dump.txt"] = dump(t, m, got)
 	if *rewrite {
 		if err := os.RemoveAll(goldenDir); err != nil {
@@ -57,7 +58,7 @@ func TestGolden(t *testing.T) {
 			put(t, goldenDir, name, []byte(data))
 		}
 	}
-	sameTree(t, got, tree(t, goldenDir))
+	sameTree(t, got, drafttest.Tree(t, goldenDir))
 	clean(t, st)
 }
 

@@ -100,38 +100,10 @@ func mustPack(t testing.TB, src Source, st store.Store, o Options) *binfmt.Manif
 	return m
 }
 
-// tree reads all files below a folder, hidden ones too.
-func tree(t testing.TB, root string) map[string]string {
-	t.Helper()
-	all := make(map[string]string)
-	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		rel, _ := filepath.Rel(root, path)
-		all[rel] = string(data)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
-func names(all map[string]string) []string {
-	var n []string
-	for name := range all {
-		n = append(n, name)
-	}
-	slices.Sort(n)
-	return n
-}
-
 // sameTree compares two folders byte by byte.
 func sameTree(t testing.TB, got, want map[string]string) {
 	t.Helper()
-	if g, w := names(got), names(want); !slices.Equal(g, w) {
+	if g, w := drafttest.Names(got), drafttest.Names(want); !slices.Equal(g, w) {
 		t.Fatalf("files:\n got %q\nwant %q", g, w)
 	}
 	for name := range want {

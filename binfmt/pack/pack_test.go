@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft/drafttest"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
 
@@ -98,7 +99,7 @@ func TestPackFolder(t *testing.T) {
 		}
 	}
 	clean(t, st)
-	for name := range tree(t, root) {
+	for name := range drafttest.Tree(t, root) {
 		if strings.Contains(name, "stepahead-") {
 			t.Errorf("%s is left", name)
 		}
@@ -154,7 +155,7 @@ func TestPackIsDeterministic(t *testing.T) {
 		o := Options{Workers: workers, BinSize: 10_000}
 		o.testing.chunk = workers
 		mustPack(t, Folder{Root: source}, st, o)
-		got := tree(t, root)
+		got := drafttest.Tree(t, root)
 		if want != nil {
 			sameTree(t, got, want)
 		}
@@ -167,21 +168,21 @@ func TestPackTwice(t *testing.T) {
 	st, root := openDir(t)
 	o := Options{BinSize: 5_000}
 	first := mustPack(t, Folder{Root: source}, st, o)
-	before := tree(t, root)
+	before := drafttest.Tree(t, root)
 
 	report := new(Report)
 	o.Report = report
 	if again := mustPack(t, Folder{Root: source}, st, o); !report.Already || again.Identity() != first.Identity() {
 		t.Fatalf("packed again: %+v", report)
 	}
-	sameTree(t, tree(t, root), before)
+	sameTree(t, drafttest.Tree(t, root), before)
 
 	// A bin that was lost since is made again.
 	if err := os.Remove(filepath.Join(root, "set", first.Bins[1].DataName())); err != nil {
 		t.Fatal(err)
 	}
 	mustPack(t, Folder{Root: source}, st, o)
-	sameTree(t, tree(t, root), before)
+	sameTree(t, drafttest.Tree(t, root), before)
 
 	// Another dataset is not replaced unless asked for, and then leaves nothing behind.
 	put(t, source, "cat/new.jpg", picture(t, 9, 9, 9, false))
@@ -191,15 +192,15 @@ func TestPackTwice(t *testing.T) {
 		t.Fatalf("error %v, want ErrExists", err)
 	}
 	words(t, err, "--force", "/set/dataset.json")
-	if got := tree(t, root); got["set/dataset.json"] != before["set/dataset.json"] {
+	if got := drafttest.Tree(t, root); got["set/dataset.json"] != before["set/dataset.json"] {
 		t.Fatal("the old dataset was touched")
 	}
 	clean(t, st)
 	o.Force = true
 	second := mustPack(t, Folder{Root: source}, st, o)
 	clean(t, st)
-	if n := len(tree(t, root)); n != 2*len(second.Bins)+1 {
-		t.Errorf("%d files, want %d: %q", n, 2*len(second.Bins)+1, names(tree(t, root)))
+	if n := len(drafttest.Tree(t, root)); n != 2*len(second.Bins)+1 {
+		t.Errorf("%d files, want %d: %q", n, 2*len(second.Bins)+1, drafttest.Names(drafttest.Tree(t, root)))
 	}
 }
 

@@ -76,15 +76,15 @@ func Killed(t *testing.T, name, root string, write Writer, rounds int, published
 		t.Fatal(err)
 	}
 	set := filepath.Join(root, Set)
-	want := tree(t, set)
+	want := Tree(t, set)
 	k := &killing{t: t, name: name, root: root, total: steps.Load(), rnd: rand.New(rand.NewPCG(uint64(os.Getpid()), 1)), want: want, published: published}
 	for round := range rounds {
 		if err := os.RemoveAll(set); err != nil {
 			t.Fatal(err)
 		}
 		k.round(round%2 == 1)
-		if got := tree(t, set); !same(got, want) {
-			t.Fatalf("%q, want %q, with the same bytes", names(got), names(want))
+		if got := Tree(t, set); !Same(got, want) {
+			t.Fatalf("%q, want %q, with the same bytes", Names(got), Names(want))
 		}
 	}
 	if k.kills < int64(rounds) {
@@ -154,8 +154,8 @@ func (k *killing) run(steps int64) (killed bool) {
 	return err != nil
 }
 
-// tree reads all files below a folder.
-func tree(t *testing.T, folder string) map[string]string {
+// Tree reads all files below a folder, hidden ones too, by their paths in it.
+func Tree(t testing.TB, folder string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -172,7 +172,8 @@ func tree(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-func names(all map[string]string) []string {
+// Names are the paths of a Tree, sorted.
+func Names(all map[string]string) []string {
 	var n []string
 	for name := range all {
 		n = append(n, name)
@@ -181,7 +182,8 @@ func names(all map[string]string) []string {
 	return n
 }
 
-func same(a, b map[string]string) bool {
+// Same compares two Trees byte by byte.
+func Same(a, b map[string]string) bool {
 	for name, data := range a {
 		if other, ok := b[name]; !ok || other != data {
 			return false
