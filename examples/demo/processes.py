@@ -20,10 +20,12 @@ BIN = ROOT / "bin"
 TRAIN = ROOT / "examples" / "train_fsdp.py"
 
 
-def stepahead(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
+def stepahead(*arguments: str, environment: Mapping[str, str] | None = None, stderr: int | None = None) -> str:
     """Run the command stepahead and return what it prints."""
     env = {**os.environ, **(environment or {})}
-    result = subprocess.run([BIN / "stepahead", *arguments], check=True, stdout=subprocess.PIPE, text=True, env=env)
+    result = subprocess.run(
+        [BIN / "stepahead", *arguments], check=True, stdout=subprocess.PIPE, stderr=stderr, text=True, env=env
+    )
     return result.stdout
 
 

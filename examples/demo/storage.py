@@ -94,7 +94,8 @@ def registered(storage: Folder | Hdfs) -> set[str]:
     """The nodes whose agents have said where they are."""
     url = os.path.join(storage.url, ".stepahead", "agents")
     try:
-        listing = stepahead("ls", url, environment=storage.environment)
+        # The folder is made by the first of them.
+        listing = stepahead("ls", url, environment=storage.environment, stderr=subprocess.DEVNULL)
     except subprocess.CalledProcessError:
         return set()
     return {name.removesuffix(".json") for name in listing.splitlines()}
