@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -247,7 +248,7 @@ func TestFailedAppend(t *testing.T) {
 // TestFullDisk: a disk that is full is an error of the file system's, and when there is room again records are taken.
 func TestFullDisk(t *testing.T) {
 	if out, err := exec.Command("unshare", "--user", "--map-root-user", "--mount", "true").CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: no mounts here: %s", out)
+		testdata.Missing(t, "a user namespace with mounts of its own: %s", out)
 	}
 	if os.Getenv("RELAY_FULL_DISK") == "" {
 		mnt := t.TempDir()
