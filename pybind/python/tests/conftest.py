@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -31,6 +33,21 @@ def make_photos(folder: pathlib.Path) -> None:
         (folder / label).mkdir(parents=True)
         for i in range(EACH):
             paint(100 * number + i).save(folder / label / f"{i:02}.jpg", quality=90)
+
+
+def missing(what: str) -> NoReturn:
+    """Skip the test for what is not on this machine. In CI, where CI is "true", fail it: what CI needs, the set-up installs."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"missing, and CI=true: {what}")
+    pytest.skip(f"missing: {what}")
+
+
+def real(name: str) -> pathlib.Path:
+    """A file or folder of the real test data, as the Go tests find it."""
+    root = os.environ.get("STEPAHEAD_TESTDATA")
+    if root and (pathlib.Path(root) / name).exists():
+        return pathlib.Path(root) / name
+    missing(f"{name}: STEPAHEAD_TESTDATA is {root!r}")
 
 
 def run(*arguments: object) -> str:

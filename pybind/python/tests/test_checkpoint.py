@@ -19,6 +19,7 @@ import pytest
 import stepahead
 import torch
 import torch.distributed.checkpoint as dcp
+from conftest import real
 from safetensors.torch import save_file
 from stepahead import _stores, checkpoint, filesystem
 from stepahead.checkpoint import _metadata, _tensors
@@ -27,7 +28,6 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.planner import LoadPlanner
 
 TESTS = pathlib.Path(__file__).parent
-DATA = os.environ.get("STEPAHEAD_TESTDATA")
 
 
 @pytest.fixture(params=["folder", "hdfs"])
@@ -534,12 +534,10 @@ def test_safetensors_spoilt(tmp_path: pathlib.Path) -> None:
         checkpoint.Reader(write_set(tmp_path / "last")).read_metadata()
 
 
-@pytest.mark.skipif(not DATA, reason="STEPAHEAD_TESTDATA names no folder: files of other programs are not read")
 def test_safetensors_of_other_programs() -> None:
     from safetensors.torch import load_file
 
-    assert DATA is not None
-    files = sorted((pathlib.Path(DATA) / "checkpoints").rglob("*.safetensors"))
+    files = sorted(real("checkpoints").rglob("*.safetensors"))
     read = 0
     for file in files:
         try:

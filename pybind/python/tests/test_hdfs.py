@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import stepahead
-from conftest import run
+from conftest import missing, run
 from minihdfs import MiniHdfs
 from test_loader import CROP, RANDOM, STEPS, history, open_loader
 
@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 @pytest.fixture(scope="module")
 def minihdfs(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     if not all(map(shutil.which, ("go", "java", "mvn"))):
-        pytest.skip("a real HDFS needs Go, Java and Maven: `make setup` installs them")
+        missing("Go, Java and Maven for a real HDFS: `make hdfs-jars` installs the last two")
     program = tmp_path_factory.mktemp("bin") / "minihdfs"
     subprocess.run(["go", "build", "-o", program, "./internal/hdfstest/minihdfs"], cwd=ROOT, check=True)
     return program

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import pathlib
 import re
 import struct
@@ -18,7 +17,7 @@ import numpy as np
 import pytest
 import stepahead
 import torch
-from conftest import paint, run
+from conftest import paint, real, run
 from google.protobuf import descriptor_pb2, message_factory
 from grpc_tools import protoc
 from stepahead import transforms as T
@@ -213,16 +212,6 @@ def test_mosaic_as_its_own_reader(tmp_path: pathlib.Path) -> None:
     got = deliver(tmp_path / "set", [*fields, "a_str"])
     columns = ["a.bytes", *fields[1:], "a_str"]
     assert got == [tuple(bytes.fromhex(sample[column]) for column in columns) for sample in expect]
-
-
-def real(name: str) -> pathlib.Path:
-    """A file of the real test data, as the Go tests find it."""
-    root = os.environ.get("STEPAHEAD_TESTDATA")
-    if root and (pathlib.Path(root) / name).exists():
-        return pathlib.Path(root) / name
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{name}: not there: STEPAHEAD_TESTDATA is {root!r}")
-    pytest.skip(f"{name}: STEPAHEAD_TESTDATA is {root!r}")
 
 
 @pytest.mark.parametrize("name", ["tendata.tar", "mpdata.tar", "testgz.tar"])
