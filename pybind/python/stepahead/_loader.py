@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import sys
@@ -188,6 +189,7 @@ class DataLoader:
         if nameless:
             job = None
         self._job, self._run = job, run
+        self._has_agents = bool(agent_list)
         # A loader of one rank, as rank 0 may have of its own, agrees with nobody.
         self._channel = channel(run) if order == "given" and world_size > 1 else None
         self._given = 0  # calls of give
@@ -242,6 +244,7 @@ class DataLoader:
         text = _arguments.dumps({k: v for k, v in options.items() if v is not None})
         self._handle = _binding.call("Open", text)
         self._next = threading.Lock()
+        self._used = next(_uses)
         _open_loaders.add(self)
         self._wait_until_open()
         self._info: dict[str, Any] = json.loads(_binding.call("Info", self._handle))
@@ -297,6 +300,7 @@ class DataLoader:
         batch.epoch = descriptor["epoch"]
         batch._names = self._info["sources"]
         batch._details = details
+        self._used = next(_uses)
         return batch
 
     def _value(self, field: dict[str, Any], lease: Lease) -> Any:
@@ -426,6 +430,12 @@ def _tell_torch() -> None:
 
 
 _open_loaders: weakref.WeakSet[DataLoader] = weakref.WeakSet()
+_uses = itertools.count()  # orders what was opened, or gave a batch
+
+
+def loader_in_use() -> DataLoader | None:
+    """Of this process's open loaders, one whose steps agents prepare, and of several the one that gave a batch, or was opened, last."""
+    return max(list(_open_loaders), key=lambda loader: (loader._has_agents, loader._used), default=None)
 
 
 def _close_all() -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from stepahead import _arguments, _binding
 from stepahead._distributed import _JOB_VARIABLES, _group
 from stepahead._errors import ForkError, OptionError
-from stepahead._loader import _open_loaders
+from stepahead._loader import loader_in_use
 
 __all__ = [
     "Told",
@@ -81,9 +81,10 @@ class _Speaker:
         return _arguments.dumps({k: v for k, v in options.items() if v is not None})
 
     def _names(self, given: Mapping[str, Any]) -> tuple[str, str]:
-        """The job and run of a loader of this process, so that agents know whose clock a save stops; else of the environment."""
+        """The job and run of the loader in use, so that agents know whose clock a save stops; else of the environment."""
         job, run = given.get("job"), given.get("run")
-        for loader in list(_open_loaders):
+        loader = loader_in_use()
+        if loader is not None:
             job, run = job or loader._job, run or loader._run
         job = job or next((os.environ[v] for v in _JOB_VARIABLES if os.environ.get(v)), None)
         if not run:
@@ -130,7 +131,8 @@ def configure(
         registry: the folder in which agents register, as of `DataLoader`.
         token: sent to the agents. Default: STEPAHEAD_TOKEN.
         ca, client_cert, client_key: as of `DataLoader`. Defaults: STEPAHEAD_CA, STEPAHEAD_CLIENT_CERT, STEPAHEAD_CLIENT_KEY.
-        job, run: who speaks. Default: the job and run of this process's loader; else the token's or the scheduler's job.
+        job, run: who speaks. Default: those of this process's loader; of several, one with agents, and the one that gave a batch, or was
+            opened, last. Without one, the token's or the scheduler's job.
 
     Raises:
         OptionError: an argument cannot work.

@@ -8,12 +8,13 @@ import pathlib
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import stepahead
-from stepahead import lifecycle
+from stepahead import _loader, lifecycle
 
 RANKS = 4
 AGENT = pathlib.Path(__file__).resolve().parents[3] / "bin" / "stepahead-agent"
@@ -122,13 +123,26 @@ def test_not_complete_is_not_committed(agent: Agent) -> None:
     assert len(agent.told()) == known
 
 
-def test_loaders_job(agent: Agent, dataset: pathlib.Path) -> None:
-    """A save is of the loader's job and run, so that agents know whose clock it stops."""
+def test_loaders_job(agent: Agent, dataset: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A save is of the job and run of the loader in use, so that agents know whose clock it stops."""
+    monkeypatch.setattr(_loader, "_open_loaders", weakref.WeakSet())  # others may not be collected yet
     known = len(agent.told())
-    with stepahead.DataLoader(dataset, global_batch=2, fields=["label"], job="mine", run="third"):
-        lifecycle.saving(agent.store / "runs" / "x", 1)
-        assert lifecycle.told(60).done
-    assert [(r["job"], r["run"]) for r in agent.told()[known:]] == [("mine", "third")]
+
+    def loader(run: str, **options: Any) -> stepahead.DataLoader:
+        return stepahead.DataLoader(dataset, global_batch=2, fields=["label"], job="mine", run=run, **options)
+
+    def save(step: int) -> None:
+        lifecycle.saving(agent.store / "runs" / "x", step)
+
+    with loader("first") as first, loader("second") as second:
+        save(1)
+        next(iter(first))
+        save(2)
+        with loader("prepared", agents=["auto"]):
+            next(iter(second))
+            save(3)
+    assert lifecycle.told(60).done
+    assert [r["run"] for r in agent.told()[known:]] == ["second", "first", "prepared"]
 
 
 @pytest.mark.parametrize(
