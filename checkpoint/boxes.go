@@ -284,8 +284,9 @@ func (g *boxReader) accept(box int, it *dcp.Item, err error) (*dcp.Item, error) 
 		return nil, nil
 	case err != nil:
 		return nil, wrap(where, err)
-	case it.Dtype != b.Dtype || !slices.Equal(it.Shape, b.Sizes) || it.BigEndian:
-		return nil, wrapFormat(where, "%s", mismatch(it, &Tensor{Dtype: b.Dtype}, &b.Chunk))
+	}
+	if wrong := mismatch(it, b.Dtype, &b.Chunk); wrong != "" {
+		return nil, wrapFormat(where, "%s", wrong)
 	}
 	return it, nil
 }

@@ -70,20 +70,22 @@ func (r *reader) readRanks(ctx context.Context, ranks []int) error {
 	if err != nil {
 		return wrap(r.c.URL(), err)
 	}
-	r.wantRanks("rank", seen)
+	r.wantRanks(seen)
 	return r.add(ctx, m, ends, ranks[0])
 }
 
 // wantRanks wants ranks without a gap, and as many as were announced.
-func (r *reader) wantRanks(what string, seen map[int]bool) {
+func (r *reader) wantRanks(seen map[int]bool) {
 	world := r.o.WorldSize
 	if world == 0 {
 		world = slices.Max(slices.Collect(maps.Keys(seen))) + 1
 		r.guess = fmt.Sprintf("nothing says how many ranks saved; there is metadata of %d", len(seen))
 	}
-	for rank := range world {
+	lacks := 0
+	for rank := 0; rank < world && lacks < mostNamed; rank++ {
 		if !seen[rank] {
-			r.problem("rank-missing", "", "nothing of %s %d of %d", what, rank, world)
+			r.problem("rank-missing", "", "nothing of rank %d of %d", rank, world)
+			lacks++
 		}
 	}
 	if len(seen) > world {
@@ -165,8 +167,11 @@ func (r *reader) placeSafetensors(ctx context.Context) error {
 				continue // the file is missing, which was said
 			}
 			inFile, ok := headers[at].Lookup(t.Name)
-			if !ok || !slices.Equal(inFile.Shape, c.Sizes) {
-				return wrapFormat(r.c.at(r.c.Files[c.File]), "the metadata says that it holds a part %v of tensor %.200q, its header says otherwise", c.Sizes, t.Name)
+			switch at := r.c.at(r.c.Files[c.File]); {
+			case !ok:
+				return wrapFormat(at, "the metadata says that it holds a part of tensor %.200q, and its header does not", t.Name)
+			case !SameDtype(inFile.Dtype.String(), t.Dtype) || !slices.Equal(inFile.Shape, c.Sizes):
+				return wrapFormat(at, "tensor %.200q: the file holds %s %v, the metadata says %s %v: the file is of another save", t.Name, inFile.Dtype, inFile.Shape, t.Dtype, c.Sizes)
 			}
 			c.Off, c.Len = inFile.Off, inFile.Len
 		}

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,20 +44,13 @@ func (r *reader) readTorchCheckpointing(ctx context.Context) error {
 
 // wantItems wants each item's ranks without a gap, and as many of one item as were announced: others may be written by some ranks only.
 func (r *reader) wantItems(ranks map[string]map[int]bool, most int) {
-	var items []string
-	for item := range ranks {
-		items = append(items, item)
-	}
-	slices.Sort(items)
+	items := slices.Sorted(maps.Keys(ranks))
 	if len(items) == 0 {
 		r.problem("weights-missing", "", "there are no files of ranks beside the metadata")
 	}
 	lacks := 0
 	for _, item := range items {
-		last := 0
-		for rank := range ranks[item] {
-			last = max(last, rank)
-		}
+		last := slices.Max(slices.Collect(maps.Keys(ranks[item])))
 		for rank := 0; rank < last && lacks < mostNamed; rank++ {
 			if !ranks[item][rank] {
 				r.problem("rank-missing", "", "nothing of item %s of rank %d, and there is of rank %d", item, rank, last)

@@ -2,8 +2,10 @@ package checkpoint
 
 import (
 	"context"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,8 +91,8 @@ const mostNamed = 20
 // full names what a grid lacks.
 func (r *reader) full(g *grid) {
 	lacks := 0
-	for first := 0; first <= g.most[0] && lacks <= mostNamed; first++ {
-		for second := 0; second <= g.most[1] && lacks <= mostNamed; second++ {
+	for first := 0; first <= g.most[0] && lacks < mostNamed; first++ {
+		for second := 0; second <= g.most[1] && lacks < mostNamed; second++ {
 			if g.seen[[2]int{first, second}] {
 				continue
 			}
@@ -108,14 +110,12 @@ func (r *reader) full(g *grid) {
 func (r *reader) alike(what string, layers map[string]map[string]bool) {
 	all := map[string]bool{}
 	for _, files := range layers {
-		for f := range files {
-			all[f] = true
-		}
+		maps.Copy(all, files)
 	}
 	lacks := 0
-	for layer, files := range layers {
-		for f := range all {
-			if !files[f] && lacks < mostNamed {
+	for _, layer := range slices.Sorted(maps.Keys(layers)) {
+		for _, f := range slices.Sorted(maps.Keys(all)) {
+			if !layers[layer][f] && lacks < mostNamed {
 				r.problem("rank-missing", "", "%s %s has nothing of %s, which others have", what, layer, f)
 				lacks++
 			}

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -256,4 +257,70 @@ func TestManyFiles(t *testing.T) {
 	if len(c.Files) != 10_008 || len(c.Problems) != 0 {
 		t.Errorf("%d files, %v", len(c.Files), c.Problems)
 	}
+}
+
+// TestFarRanks: the name of a file may say any number of ranks. What there is not of them is named up to a bound.
+func TestFarRanks(t *testing.T) {
+	for name, files := range map[string]map[string][]byte{
+		"dcp":                 {"__999999999.metadata": torchSave(t, "plain")[".metadata"], "__0_0.distcp": torchSave(t, "plain")["__0_0.distcp"]},
+		"deepspeed":           {"zero_pp_rank_999999999_mp_rank_999999999_optim_states.pt": torchZip(1), "mp_rank_00_model_states.pt": torchZip(1)},
+		"torch_checkpointing": {"metadata.pkl": []byte("\x80\x04N."), "model_999999999.pt": torchZip(1)},
+		"torch":               {"mp_rank_99999999999999999999/model.pt": torchZip(1)},
+	} {
+		f := newFolder(t)
+		f.writeAll("a", files)
+		named := 0
+		for _, p := range f.open("/a", Options{Settle: time.Nanosecond}).Problems {
+			if p.Kind == "rank-missing" {
+				named++
+			}
+		}
+		if named != mostNamed {
+			t.Errorf("%s: %d missing ranks are named, want %d", name, named, mostNamed)
+		}
+	}
+}
+
+// TestTensorsInSafetensors: metadata of torch that points into safetensors files is held against their headers.
+func TestTensorsInSafetensors(t *testing.T) {
+	f := newFolder(t)
+	part := func(dtype string, cols int64) []byte {
+		return safetensorsFile("", simple{"w", dtype, []int64{1, cols}, []byte("012345678901")})
+	}
+	files := map[string][]byte{
+		".metadata": hostileMetadata(t, "hugging face, protocol 4"), "__0_0.distcp": make([]byte, 5010),
+		"shard-0.safetensors": part("F32", 3), "shard-1.safetensors": part("F32", 3),
+	}
+	f.writeAll("a", files)
+	c := f.open("/a", Options{})
+	tensor, _ := c.Lookup("w")
+	if data, err := c.Load(t.Context(), tensor); err != nil || string(data) != "012345678901012345678901" {
+		t.Errorf("%q, %v; %v", data, err, c.Problems)
+	}
+	for named, file := range map[string][]byte{"I32 [1 3]": part("I32", 3), "F16 [1 6]": part("F16", 6)} {
+		f.write("a/shard-1.safetensors", file)
+		_, err := Open(t.Context(), f, "/a", Options{})
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), named) || !strings.Contains(err.Error(), "float32 [1 3]") {
+			t.Errorf("%v, want %s and what the metadata says", err, named)
+		}
+	}
+}
+
+// hostileMetadata is a case of dcp/testdata/hostile.json.
+func hostileMetadata(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("dcp", "testdata", "hostile.json"))
+	must(t, err)
+	var cases []struct {
+		Name     string
+		Metadata []byte
+	}
+	must(t, json.Unmarshal(data, &cases))
+	for _, c := range cases {
+		if c.Name == name {
+			return c.Metadata
+		}
+	}
+	t.Fatalf("no case %q", name)
+	return nil
 }

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -37,6 +38,27 @@ func TestLoadIsTorch(t *testing.T) {
 		if err != nil || len(v.Problems) != 0 || v.Items < len(sums) || v.NoSums != 0 {
 			t.Errorf("%s: %+v, %v", save, v, err)
 		}
+	}
+}
+
+// TestLoadFindsDamage: a tensor of which one byte is not as torch wrote it is not given to anybody.
+func TestLoadFindsDamage(t *testing.T) {
+	f := newFolder(t)
+	files := torchSave(t, "plain")
+	f.writeAll("a", files)
+	clean := f.open("/a", Options{})
+	victim, ok := clean.Lookup("view")
+	if !ok {
+		t.Fatal("no such tensor")
+	}
+	data, err := clean.Load(t.Context(), victim)
+	must(t, err)
+	file, off := clean.Files[victim.Chunks[0].File].Name, victim.Chunks[0].Off
+	files[file][int(off)+bytes.Index(files[file][off:], data)] ^= 4
+	f.writeAll("a", files)
+	damaged := f.open("/a", Options{})
+	if _, err := damaged.Load(t.Context(), victim); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "view") {
+		t.Errorf("%v, want %s and the tensor named", err, file)
 	}
 }
 
@@ -200,6 +222,21 @@ func TestVerifyFindsSwappedItems(t *testing.T) {
 	swapped, _ := now.Lookup(first.Name)
 	if _, err := now.Load(t.Context(), swapped); !errors.Is(err, ErrFormat) {
 		t.Errorf("loaded: %v", err)
+	}
+}
+
+// TestMismatch: whatever reads an item asks the same of it.
+func TestMismatch(t *testing.T) {
+	chunk := &Chunk{Sizes: []int64{2, 3}}
+	for want, it := range map[string]*dcp.Item{
+		"":                               {Dtype: "float32", Shape: []int64{2, 3}},
+		"the file holds int32 [2 3], ":   {Dtype: "int32", Shape: []int64{2, 3}},
+		"the file holds float32 [3 2], ": {Dtype: "float32", Shape: []int64{3, 2}},
+		"the file holds float32 [2 3] big-endian, ": {Dtype: "float32", Shape: []int64{2, 3}, BigEndian: true},
+	} {
+		if got := mismatch(it, "float32", chunk); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -45,7 +45,8 @@ func (t *Tensor) Bytes() (int64, bool) {
 	return n / 8, n%8 == 0
 }
 
-// Load reads a whole tensor into memory: its elements in C order, little-endian. Chunks that are missing match ErrIncomplete.
+// Load reads a whole tensor into memory: its elements in C order, little-endian. Chunks that are missing match ErrIncomplete, other errors
+// are those of ReadBoxes; a tensor that only torch can build matches ErrUnsupported.
 func (c *Checkpoint) Load(ctx context.Context, t *Tensor) ([]byte, error) {
 	size, ok := t.Bytes()
 	if !ok {
@@ -70,37 +71,27 @@ func (c *Checkpoint) Load(ctx context.Context, t *Tensor) ([]byte, error) {
 	return whole, nil
 }
 
-// loadChunk reads a chunk and copies it to its place in the whole tensor.
+// loadChunk reads a chunk to its place in the whole tensor.
 func (c *Checkpoint) loadChunk(ctx context.Context, t *Tensor, ch *Chunk, whole []byte) error {
-	f, err := c.OpenFile(ctx, ch.File)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	data := make([]byte, ch.Len)
-	if err := f.ReadRanges(ctx, []store.Range{{Off: ch.Off, Buf: data}}); err != nil {
-		return err
-	}
-	strides := cOrder(ch.Sizes)
-	if ch.Item {
-		it, err := dcp.ParseItem(data)
-		if err != nil {
-			return wrap(fmt.Sprintf("%s, tensor %.200q", c.at(c.Files[ch.File]), t.Name), err)
-		}
-		if it.Dtype != t.Dtype || !slices.Equal(it.Shape, ch.Sizes) || it.BigEndian {
-			return wrapFormat(c.at(c.Files[ch.File]), "tensor %.200q: %s", t.Name, mismatch(it, t, ch))
-		}
-		data, strides = data[it.Off:it.Off+it.Len], it.Strides
-	}
-	if slices.Equal(ch.Sizes, t.Shape) && slices.Equal(strides, cOrder(ch.Sizes)) {
-		copy(whole, data)
-		return nil
-	}
 	bits, _ := ElementBits(t.Dtype)
-	if bits%8 != 0 {
-		return fmt.Errorf("checkpoint %s: tensor %.200q is in parts of %s, which has no whole bytes: %w", c.URL(), t.Name, t.Dtype, ErrUnsupported)
+	dst, part := whole, !slices.Equal(ch.Sizes, t.Shape)
+	if part {
+		if bits%8 != 0 {
+			return fmt.Errorf("checkpoint %s: tensor %.200q is in parts of %s, which has no whole bytes: %w", c.URL(), t.Name, t.Dtype, ErrUnsupported)
+		}
+		n, _ := (&Tensor{Dtype: t.Dtype, Shape: ch.Sizes}).Bytes() // no more than whole has
+		dst = make([]byte, n)
 	}
-	scatter(whole, cOrder(t.Shape), data, strides, ch, bits/8)
+	box := Box{Name: t.Name, Dtype: t.Dtype, Chunk: *ch, At: make([]int64, len(ch.Sizes)), Shape: ch.Sizes, Dst: dst}
+	torch, err := c.ReadBoxes(ctx, []Box{box}, nil)
+	switch {
+	case err != nil:
+		return err
+	case len(torch) > 0:
+		return fmt.Errorf("checkpoint %s: tensor %.200q is of a kind that only torch can build: %w", c.URL(), t.Name, ErrUnsupported)
+	case part:
+		scatter(whole, cOrder(t.Shape), dst, cOrder(ch.Sizes), ch, bits/8)
+	}
 	return nil
 }
 
@@ -147,12 +138,16 @@ func scatter(whole []byte, to []int64, data []byte, from []int64, ch *Chunk, wid
 	}
 }
 
-func mismatch(it *dcp.Item, t *Tensor, ch *Chunk) string {
+// mismatch says in what an item differs from what the metadata says of a chunk; "" if in nothing.
+func mismatch(it *dcp.Item, dtype string, ch *Chunk) string {
+	if it.Dtype == dtype && slices.Equal(it.Shape, ch.Sizes) && !it.BigEndian {
+		return ""
+	}
 	order := ""
 	if it.BigEndian {
 		order = " big-endian"
 	}
-	return fmt.Sprintf("the file holds %s %v%s, the metadata says %s %v: the file is of another save", it.Dtype, it.Shape, order, t.Dtype, ch.Sizes)
+	return fmt.Sprintf("the file holds %s %v%s, the metadata says %s %v: the file is of another save", it.Dtype, it.Shape, order, dtype, ch.Sizes)
 }
 
 // LoadBlob reads a value that is not a tensor, as it was saved.

@@ -157,17 +157,18 @@ func (s *itemStream) item(p int64, b []byte) {
 func (s *itemStream) begin(length int64) {
 	t, c := s.items[0].tensor, s.items[0].chunk
 	it, err := dcp.ParseHead(s.head, length)
+	wrong := ""
+	if err == nil {
+		wrong = mismatch(it, t.Dtype, c)
+	}
 	switch {
 	case errors.Is(err, dcp.ErrUnsupported):
-		s.bad = true
 	case err != nil:
-		s.bad = true
 		s.v.problem(s.file, t, "item-format", err.Error())
-	case it.Dtype != t.Dtype || !slices.Equal(it.Shape, c.Sizes):
-		s.bad = true
-		s.v.problem(s.file, t, "item-mismatch", mismatch(it, t, c))
+	case wrong != "":
+		s.v.problem(s.file, t, "item-mismatch", wrong)
 	}
-	s.it = it
+	s.it, s.bad = it, err != nil || wrong != ""
 }
 
 // content takes the bytes at p of the item for the sum.
