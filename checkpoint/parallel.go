@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"math/bits"
 )
 
 // Parallel is how the ranks of a job divide a model among them. The zero value of each field but Ranks means that it is not divided so.
@@ -80,4 +81,13 @@ func (h *holders) add(b places) {
 			}
 		}
 	}
+}
+
+// count is how many ranks the set stands for, if each place stands for as many.
+func (h *holders) count(ranks int) int {
+	n := 0
+	for _, w := range h.words {
+		n += bits.OnesCount64(w)
+	}
+	return n * ranks / (h.size.tensor[1] * h.size.pipeline[1] * h.size.shard[1])
 }

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"cmp"
-	"math/bits"
 	"path"
 	"regexp"
 	"slices"
@@ -185,15 +184,6 @@ func (c *Checkpoint) countItems(p Parallel, counts []int) {
 
 // perGroup is how many of ranks share each of n groups' files.
 func perGroup(ranks, n int) int { return max(1, ranks/max(n, 1)) }
-
-// count is how many ranks a set of places stands for, if each place stands for as many.
-func (h *holders) count(ranks int) int {
-	n := 0
-	for _, w := range h.words {
-		n += bits.OnesCount64(w)
-	}
-	return n * ranks / (h.size.tensor[1] * h.size.pipeline[1] * h.size.shard[1])
-}
 
 // hottest orders files by how much their readers ask for in all, the most first.
 func (c *Checkpoint) hottest(files []FileReaders) []FileReaders {

@@ -12,11 +12,11 @@ import (
 var (
 	// layerInName finds the number of a layer in a tensor's name.
 	layerInName = regexp.MustCompile(`^(.*\blayers\.)(\d{1,6})\.`)
-	// stackedLayers are tensors of all layers, one layer after the other in their first dimension.
+	// stackedLayers finds tensors of all layers, one layer after the other in their first dimension.
 	stackedLayers = regexp.MustCompile(`\blayers\.`)
-	// experts are tensors of which each expert-parallel rank has its own part.
+	// expertTensor finds tensors of which each expert-parallel rank has its own part.
 	expertTensor = regexp.MustCompile(`\bexperts?\b`)
-	// objectOfRank is one of several values that Megatron saves under a name: its number, and how many there are, in one dimension or more.
+	// objectOfRank finds one of several values that Megatron saves under a name: its number, and how many there are, in one dimension or more.
 	objectOfRank = regexp.MustCompile(`^(.*)/shard_(\d+(?:\.\d+)*)_(\d+(?:\.\d+)*)$`)
 )
 
@@ -42,9 +42,8 @@ func (c *Checkpoint) countParts(p Parallel, counts []int) {
 		}
 	}
 	for _, t := range c.Tensors {
-		if m := layerInName.FindStringSubmatch(t.Name); m != nil {
-			n, _ := strconv.ParseInt(m[2], 10, 64) // six digits
-			d.layers[m[1]] = max(d.layers[m[1]], n+1)
+		if stack, n, ok := layerOf(t.Name); ok {
+			d.layers[stack] = max(d.layers[stack], n+1)
 		}
 	}
 	sets := make([]*holders, len(c.Files))
@@ -85,6 +84,16 @@ func (c *Checkpoint) countParts(p Parallel, counts []int) {
 	}
 }
 
+// layerOf is the number of the layer that a tensor is of, and what counts the layers; false if its name says none.
+func layerOf(tensor string) (stack string, n int64, ok bool) {
+	m := layerInName.FindStringSubmatch(tensor)
+	if m == nil {
+		return "", 0, false
+	}
+	n, _ = strconv.ParseInt(m[2], 10, 64) // six digits
+	return m[1], n, true
+}
+
 // cuts says in which dimensions a tensor is cut.
 func (d *division) cuts(t *Tensor) []bool {
 	cut := make([]bool, len(t.Shape))
@@ -104,9 +113,8 @@ func (d *division) everywhere() places {
 // tensors so; a tensor that is not cut is needed by all, or by those that have its layer.
 func (d *division) readersOf(t *Tensor, ch *Chunk, cut []bool) places {
 	b := d.everywhere()
-	if m := layerInName.FindStringSubmatch(t.Name); m != nil {
-		n, _ := strconv.ParseInt(m[2], 10, 64) // six digits
-		b.pipeline = evenly(n, n+1, d.layers[m[1]], d.p.Pipeline)
+	if stack, n, ok := layerOf(t.Name); ok {
+		b.pipeline = evenly(n, n+1, d.layers[stack], d.p.Pipeline)
 	}
 	sharded := false
 	for dim, isCut := range cut {

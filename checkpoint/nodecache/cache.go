@@ -6,6 +6,7 @@
 package nodecache
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -41,20 +42,8 @@ type Options struct {
 func DefaultDir() string { return "/dev/shm/stepahead-" + strconv.Itoa(os.Geteuid()) }
 
 func (o Options) withDefaults() Options {
-	if o.Dir == "" {
-		o.Dir = DefaultDir()
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = 1 << 30
-	}
-	set := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	set(&o.Lease, 10*time.Minute)
-	set(&o.Stale, 5*time.Second)
-	set(&o.Wait, 2*time.Minute)
+	o.Dir, o.MaxBytes = cmp.Or(o.Dir, DefaultDir()), cmp.Or(o.MaxBytes, 1<<30)
+	o.Lease, o.Stale, o.Wait = cmp.Or(o.Lease, 10*time.Minute), cmp.Or(o.Stale, 5*time.Second), cmp.Or(o.Wait, 2*time.Minute)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package ranges
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -36,21 +37,9 @@ const (
 )
 
 func (l Limits) withDefaults() Limits {
-	set := func(n *int64, to int64) {
-		if *n == 0 {
-			*n = to
-		}
-	}
-	set(&l.Gap, 1<<20)
-	set(&l.MinRead, 8<<20)
-	set(&l.MaxRead, 64<<20)
-	set(&l.Memory, 128<<20)
-	if l.OverRead == 0 {
-		l.OverRead = 2
-	}
-	if l.InFlight == 0 {
-		l.InFlight = 16
-	}
+	l.Gap, l.OverRead = cmp.Or(l.Gap, 1<<20), cmp.Or(l.OverRead, 2)
+	l.MinRead, l.MaxRead = cmp.Or(l.MinRead, 8<<20), cmp.Or(l.MaxRead, 64<<20)
+	l.InFlight, l.Memory = cmp.Or(l.InFlight, 16), cmp.Or(l.Memory, 128<<20)
 	return l
 }
 

@@ -1,6 +1,7 @@
 package save
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,7 @@ func hold(ctx context.Context, st store.Store, name string, patience time.Durati
 	if !ok {
 		return nil, nil
 	}
-	if patience == 0 {
-		patience = 90 * time.Second
-	}
+	patience = cmp.Or(patience, 90*time.Second)
 	for end := time.Now().Add(patience); ; {
 		claim, err := c.Claim(ctx, name)
 		switch {

@@ -26,6 +26,7 @@
 package save
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -71,12 +72,7 @@ type Limits struct {
 const chunk = 256 << 10
 
 func (l Limits) withDefaults(st store.Store) Limits {
-	if l.Memory == 0 {
-		l.Memory = 512 << 20
-	}
-	if l.Parts == 0 {
-		l.Parts = 8
-	}
+	l.Memory, l.Parts = cmp.Or(l.Memory, 512<<20), cmp.Or(l.Parts, 8)
 	if l.PartSize == 0 {
 		l.PartSize = min(32<<20, l.Memory)
 		if b, ok := st.(store.BlockSizer); ok && b.BlockSize() > 0 {
