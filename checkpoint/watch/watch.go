@@ -158,7 +158,7 @@ func (w *watcher) look(ctx context.Context, path string) error {
 	}
 	found, version := verdictOf(c, err)
 	if err != nil && found == unfinished && !errors.Is(err, fs.ErrNotExist) {
-		w.o.Report(fmt.Errorf("watch %s: %w", path, err))
+		w.o.Report(fmt.Errorf("watch %s: %w", w.st.Address(path), err))
 	}
 	if !w.plan.looked(w.o.Clock.Now(), path, found, version, w.o.Random()) {
 		return nil

@@ -239,6 +239,16 @@ func TestFailing(t *testing.T) {
 	}
 }
 
+// TestUnreadable: what cannot be read is reported by the path that other programs know.
+func TestUnreadable(t *testing.T) {
+	w := newWorld(t)
+	w.write("step-1/.metadata", 8)
+	w.watch(Options{Recent: 1})
+	if len(w.errs) != 1 || !strings.HasPrefix(w.errs[0].Error(), "watch "+filepath.Join(w.root, "runs", "step-1")+": ") {
+		t.Errorf("%v", w.errs)
+	}
+}
+
 // TestEnds: the watch ends with its context, and with whoever is told.
 func TestEnds(t *testing.T) {
 	w := newWorld(t)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -64,7 +63,7 @@ func printReaders(out io.Writer, c *checkpoint.Checkpoint, p checkpoint.Parallel
 	for _, r := range all {
 		file := c.Files[r.File]
 		if !asJSON {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", printableName(file.Name), formatBytes(file.Size), strconv.Itoa(r.Readers), r.Share)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", printableName(file.Name), formatBytes(file.Size), r.Readers, r.Share)
 		} else if err := e.Encode(fileReaders{file.Name, file.Size, r.Readers, r.Share}); err != nil {
 			return err
 		}

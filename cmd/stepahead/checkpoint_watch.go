@@ -81,7 +81,7 @@ var errCounted = errors.New("as many lines as asked for")
 
 func runCheckpointWatch(ctx context.Context, url string, f watchFlags, out, errs io.Writer) (err error) {
 	if f.count < 0 || f.interval <= 0 || f.settle < 0 || f.world < 0 {
-		return exit.Usage(errors.New("checkpoint watch: --count, --interval, --settle and --world-size must not be negative"))
+		return exit.Usage(errors.New("checkpoint watch: --interval must be positive, and --count, --settle and --world-size not negative"))
 	}
 	p, err := openPlace(ctx, url)
 	if err != nil {
