@@ -55,7 +55,8 @@ func (c *call) bytes() int64 {
 type hook func(ctx context.Context, c *call, do func() error) error
 
 // hooked is what every decorator is: all calls of a store, its files and its writers go through one hook.
-// It offers every optional interface and answers for those that the inner store lacks.
+// It offers every optional interface and answers for those that the inner store lacks; not Replacer and ManyReader, so that what
+// ReplaceFile and ReadMany do instead is calls that the hook sees.
 type hooked struct {
 	inner  Store
 	around hook
@@ -71,6 +72,7 @@ var (
 	_ Replicator    = (*hooked)(nil)
 	_ PartsCreator  = (*hooked)(nil)
 	_ Claimer       = (*hooked)(nil)
+	_ FolderMaker   = (*hooked)(nil)
 	_ ReplicaReader = (*hookedFile)(nil)
 	_ Bridger       = (*hookedFile)(nil)
 )
@@ -144,6 +146,14 @@ func (h *hooked) Claim(ctx context.Context, name string) (Claim, error) {
 		return c.Claim(ctx, name)
 	}
 	return nil, unsupported("Claim", h.inner.Address(name))
+}
+
+func (h *hooked) MakeFolder(ctx context.Context, name string) error {
+	m, ok := h.inner.(FolderMaker)
+	if !ok {
+		return unsupported("MakeFolder", h.inner.Address(name))
+	}
+	return h.around(ctx, &call{op: opCreate, name: name}, func() error { return m.MakeFolder(ctx, name) })
 }
 
 func (h *hooked) Rename(ctx context.Context, from, to string) error {

@@ -150,6 +150,9 @@ func TestOptionalInterfaces(t *testing.T) {
 		if err := c.s.(store.Replicator).SetReplication(t.Context(), "/f", 2); err != nil {
 			t.Errorf("%s: SetReplication: %v", name, err)
 		}
+		if err := c.s.(store.FolderMaker).MakeFolder(t.Context(), "/folder"); err != nil {
+			t.Errorf("%s: MakeFolder: %v", name, err)
+		}
 		f := storetest.Open(t, c.s, "/f")
 		if err := f.(store.ReplicaReader).ReadReplica(t.Context(), "local", []store.Range{{Buf: make([]byte, 10)}}); err != nil {
 			t.Errorf("%s: ReadReplica: %v", name, err)
@@ -164,6 +167,7 @@ func TestOptionalInterfaces(t *testing.T) {
 		"ReadReplica":    f.(store.ReplicaReader).ReadReplica(t.Context(), "local", nil),
 		"CreateParts":    parts,
 		"Claim":          claim,
+		"MakeFolder":     s.(store.FolderMaker).MakeFolder(t.Context(), "/folder"),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s of a store that cannot: %v", what, err)

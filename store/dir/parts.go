@@ -2,6 +2,7 @@ package dir
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"sync"
 
@@ -68,8 +69,7 @@ func (p *partsWriter) Close() error {
 	}
 	p.mu.Unlock()
 	if err != nil {
-		p.w.Abort()
-		return failed(p.w.root, "Close", p.w.name, err)
+		return failed(p.w.root, "Close", p.w.name, errors.Join(err, p.w.Abort()))
 	}
 	return p.w.Close()
 }

@@ -349,7 +349,11 @@ func testMakeFolder(t *testing.T, s store.Store) {
 	}
 	Put(t, s, "/d/f", []byte("f"))
 	for _, name := range []string{"/a/b/c", "/a/b/c", "/d", "/"} {
-		if err := m.MakeFolder(t.Context(), name); err != nil {
+		err := m.MakeFolder(t.Context(), name)
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.Skip("the store makes no empty folders")
+		}
+		if err != nil {
 			t.Fatalf("MakeFolder %s: %v", name, err)
 		}
 		if info, err := s.Stat(t.Context(), name); err != nil || !info.Dir {
