@@ -64,6 +64,7 @@ func Open(o Options) (*Ledger, error) {
 		return nil, fmt.Errorf("relay.Open: %w", err)
 	}
 	l := &Ledger{o: o, lock: lock, turn: make(chan struct{}, 1), next: 1}
+	l.turn <- struct{}{}
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = ErrInUse
@@ -74,7 +75,6 @@ func Open(o Options) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("relay.Open %s: %w", o.File, errors.Join(err, l.Close()))
 	}
-	l.turn <- struct{}{}
 	return l, nil
 }
 
@@ -203,8 +203,10 @@ func (l *Ledger) turnOver() error {
 	return err
 }
 
-// Close ends the use of the ledger. What was appended stays.
+// Close ends the use of the ledger, after the writing that is under way. What was appended stays. A second call does nothing.
 func (l *Ledger) Close() error {
+	<-l.turn
+	defer func() { l.turn <- struct{}{} }()
 	if l.lock == nil {
 		return nil
 	}

@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,7 +83,7 @@ func TestAppendAndRead(t *testing.T) {
 	must(t, Read(file, 0, func(r Record) error {
 		want := record(r.ID)
 		want.Number = r.Number
-		if fmt.Sprintf("%+v %+v", r, r.Checkpoint) != fmt.Sprintf("%+v %+v", want, want.Checkpoint) && r.Checkpoint.Path != "/url/step-1" {
+		if !reflect.DeepEqual(r, want) || r.Checkpoint.Path != "/url/step-1" {
 			t.Errorf("%+v, want %+v", r, want)
 		}
 		if r.Expired(time.UnixMilli(60_999)) || !r.Expired(time.UnixMilli(61_000)) {
@@ -99,6 +101,40 @@ func TestAppendAndRead(t *testing.T) {
 	}
 	if _, err := l.Append(t.Context(), record("x")); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestCloseWhileAppending: what Append has taken is there, whenever the ledger is closed.
+func TestCloseWhileAppending(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ledger")
+	l := ledger(t, file, Options{})
+	var wg sync.WaitGroup
+	began := make(chan struct{}, 4)
+	var kept atomic.Int64
+	for i := range 4 {
+		wg.Go(func() {
+			for k := 0; ; k++ {
+				_, err := l.Append(t.Context(), record(fmt.Sprint(i, "-", k)))
+				if errors.Is(err, os.ErrClosed) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if kept.Add(1); k == 0 {
+					began <- struct{}{}
+				}
+			}
+		})
+	}
+	for range cap(began) {
+		<-began
+	}
+	must(t, l.Close())
+	wg.Wait()
+	if all := ids(t, file, 0); int64(len(all)) != kept.Load() {
+		t.Errorf("%d records are there, %d were taken", len(all), kept.Load())
 	}
 }
 
