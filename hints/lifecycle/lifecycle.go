@@ -3,6 +3,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -34,7 +35,8 @@ type Options struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// Job and Run name the sender. With a token the job is the token's.
 	Job, Run string
-	// Report, if not nil, gets what was not told, and why.
+	// Report, if not nil, gets what was not told, and why. It is called by several goroutines, and may call the Announcer's methods but Flush and
+	// Close.
 	Report func(error)
 
 	testing struct {
@@ -47,6 +49,11 @@ type Options struct {
 type Stats struct {
 	// Told hints are kept by an agent at least. Refused ones no agent wants; Lost ones no agent could be told.
 	Told, Refused, Lost int
+}
+
+// Plus adds up.
+func (s Stats) Plus(o Stats) Stats {
+	return Stats{Told: s.Told + o.Told, Refused: s.Refused + o.Refused, Lost: s.Lost + o.Lost}
 }
 
 // Errors that Report gets.
@@ -84,9 +91,7 @@ type message struct {
 
 // New returns an announcer. It does no I/O; what it starts ends with Close.
 func New(o Options) (*Announcer, error) {
-	if o.Registry == "" {
-		o.Registry = hints.DefaultRegistry
-	}
+	o.Registry = cmp.Or(o.Registry, hints.DefaultRegistry)
 	if len(o.Agents) == 0 {
 		o.Agents = []string{discovery.Auto}
 	}
@@ -130,10 +135,22 @@ func New(o Options) (*Announcer, error) {
 // checkpoint, which is that of the calls. A hint that is not valid is an error. complete, if not nil, fills in the rest before the hint
 // is sent; its error is reported, and the hint not sent.
 func (a *Announcer) Say(h hints.Hint, complete func(ctx context.Context, h *hints.Hint) error) error {
+	full, err := a.add(h, complete)
+	if err != nil {
+		return fmt.Errorf("lifecycle.Say: %w", err)
+	}
+	if full {
+		a.o.Report(fmt.Errorf("%w: more than %d hints wait to be sent", ErrLost, mostWaiting))
+	}
+	return nil
+}
+
+// add fills in a hint and has it wait. full says that the oldest had to go.
+func (a *Announcer) add(h hints.Hint, complete func(ctx context.Context, h *hints.Hint) error) (full bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return fmt.Errorf("lifecycle.Say: %w", fs.ErrClosed)
+		return false, fs.ErrClosed
 	}
 	h.ID, h.Job, h.Run = hints.NewID(), a.o.Job, a.o.Run
 	if h.TTL == 0 {
@@ -149,19 +166,18 @@ func (a *Announcer) Say(h hints.Hint, complete func(ctx context.Context, h *hint
 		h.Checkpoint = &own
 	}
 	if err := h.Validate(); err != nil {
-		return fmt.Errorf("lifecycle.Say: %w", err)
+		return false, err
 	}
-	if len(a.waiting) == mostWaiting {
+	if full = len(a.waiting) == mostWaiting; full {
 		a.waiting = a.waiting[1:]
 		a.stats.Lost++
-		a.o.Report(fmt.Errorf("%w: more than %d hints wait to be sent", ErrLost, mostWaiting))
 	}
 	a.waiting = append(a.waiting, &message{h, complete})
 	select {
 	case a.wake <- struct{}{}:
 	default:
 	}
-	return nil
+	return full, nil
 }
 
 // Flush waits until everything said so far was told, refused or lost, or until ctx ends.
@@ -218,21 +234,21 @@ func (a *Announcer) take() *message {
 	return m
 }
 
-// run sends what is said until ctx ends.
+// run sends what is said until ctx ends, after which what still waits is lost.
 func (a *Announcer) run(ctx context.Context) {
 	defer close(a.ended)
 	s := &sender{a: a}
 	defer s.close()
-	for {
+	for over := false; ; {
 		for m := a.take(); m != nil; m = a.take() {
 			s.send(ctx, m)
 		}
+		if over {
+			return
+		}
 		select {
 		case <-ctx.Done():
-			a.mu.Lock()
-			a.stats.Lost += len(a.waiting)
-			a.mu.Unlock()
-			return
+			over = true // once more: something may have been said meanwhile
 		case <-a.wake:
 		}
 	}

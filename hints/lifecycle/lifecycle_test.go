@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -249,7 +250,13 @@ func TestCompletes(t *testing.T) {
 func TestNeverWaits(t *testing.T) {
 	c := newCluster(t)
 	asked := make(chan struct{}, 1)
-	a := c.announcer(nil, func(o *Options) {
+	var a *Announcer
+	reported := atomic.Int64{}
+	a = c.announcer(nil, func(o *Options) {
+		o.Report = func(error) {
+			reported.Add(1)
+			_ = a.Stats() // it may ask
+		}
 		o.Open = func(ctx context.Context) (store.Store, error) {
 			select {
 			case asked <- struct{}{}:
@@ -274,8 +281,8 @@ func TestNeverWaits(t *testing.T) {
 		t.Error(err)
 	}
 	a.Close()
-	if a.Stats() != (Stats{Lost: more + 1}) {
-		t.Errorf("%+v", a.Stats())
+	if a.Stats() != (Stats{Lost: more + 1}) || reported.Load() != more+1 {
+		t.Errorf("%+v, %d are reported", a.Stats(), reported.Load())
 	}
 	if err := a.Say(about(hints.Saving), nil); !errors.Is(err, fs.ErrClosed) {
 		t.Error(err)
