@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// These write with non-temporal stores (VMOVNTDQ), which do not read a line before they fill it. SFENCE puts
+// widen16 and widen32 write with non-temporal stores (VMOVNTDQ), which do not read a line before they fill it. SFENCE puts
 // them before all that follows. dst is aligned to 32 bytes, n a multiple of 16 and not 0.
 
 // func widen16(dst *uint64, src *uint16, n int, most *[16]uint16)
@@ -56,24 +56,11 @@ loop32:
 	VZEROUPPER
 	RET
 
-// func copy128(dst, src *byte, n int)
-TEXT ·copy128(SB), NOSPLIT, $0-24
+// func copyString(dst, src *byte, n int)
+TEXT ·copyString(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
-loopCopy:
-	VMOVDQU  (SI), Y0
-	VMOVDQU  32(SI), Y1
-	VMOVDQU  64(SI), Y2
-	VMOVDQU  96(SI), Y3
-	VMOVNTDQ Y0, (DI)
-	VMOVNTDQ Y1, 32(DI)
-	VMOVNTDQ Y2, 64(DI)
-	VMOVNTDQ Y3, 96(DI)
-	ADDQ     $128, SI
-	ADDQ     $128, DI
-	SUBQ     $128, CX
-	JNZ      loopCopy
-	SFENCE
-	VZEROUPPER
+	CLD
+	REP; MOVSB
 	RET

@@ -17,7 +17,7 @@ func BenchmarkTokens(b *testing.B) {
 		lengths[i] = 1024
 	}
 	k := newTokenKit(b, "uint16", lengths)
-	for name, fields := range map[string][]string{"all": nil, "tokens,labels": {"tokens", "labels"}} {
+	for name, fields := range map[string][]string{"all": nil, "tokens,labels": {"tokens", "labels"}, "text": {"text"}} {
 		b.Run(name, func(b *testing.B) {
 			o := k.options(TokenOptions{SequenceLength: 4096}, 64)
 			o.Fields = fields

@@ -269,6 +269,10 @@ func (b *tokenBuild) readGroup(ctx context.Context, runs []tokenRun) error {
 	if err != nil {
 		return err
 	}
+	if err := b.m.writes.enter(ctx, b.step, 1); err != nil {
+		return err
+	}
+	defer b.m.writes.leave(1)
 	defer b.clock.enter(waitTransform)()
 	for i, r := range reads {
 		if pieces[i].err != nil {

@@ -28,7 +28,11 @@ const fillSlots = 64
 // fill starts filling all that does not depend on what is read.
 func (b *tokenBuild) fill(t *tasks) {
 	for from := 0; from < len(b.refs); from += fillSlots {
-		t.start(func(context.Context) error {
+		t.start(func(ctx context.Context) error {
+			if err := b.m.writes.enter(ctx, b.step, 1); err != nil {
+				return err
+			}
+			defer b.m.writes.leave(1)
 			for slot := from; slot < min(from+fillSlots, len(b.refs)); slot++ {
 				if b.m.packed {
 					b.fillPack(slot)

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -289,5 +290,24 @@ func TestTokensWithAgents(t *testing.T) {
 	o.Agents, o.URL, o.Job, o.Run = []string{"dn1=127.0.0.1:1"}, "dir:///data", "job", "1"
 	if got := runTokens(t, k, o, []tokenSegment{{2, 2, 9}}); !maps.Equal(got, want) {
 		t.Error("with agents the run has other tokens")
+	}
+}
+
+// TestCopyPast copies rows of all short lengths and alignments, and touches nothing around them.
+func TestCopyPast(t *testing.T) {
+	src := make([]byte, 1024)
+	for i := range src {
+		src[i] = byte(i*7 + 1)
+	}
+	for from := range 65 {
+		for n := range 300 {
+			dst := bytes.Repeat([]byte{0xAA}, 512)
+			copyPast(dst[from:from+n], src[3*from:3*from+n])
+			want := bytes.Repeat([]byte{0xAA}, 512)
+			copy(want[from:], src[3*from:3*from+n])
+			if !bytes.Equal(dst, want) {
+				t.Fatalf("%d bytes to offset %d are wrong", n, from)
+			}
+		}
 	}
 }
