@@ -52,6 +52,8 @@ const (
 	dcpPlanner  = "torch.distributed.checkpoint.planner"
 	oldMetadata = "torch.distributed._shard.sharded_tensor.metadata" // torch before 2.3
 	megatron    = "megatron.core.dist_checkpointing.strategies.torch"
+	client      = "multistorageclient.pathlib" // the Multi-Storage Client
+	clientPath  = "MultiStoragePath"
 	dtypePrefix = "torch."
 )
 
@@ -78,6 +80,7 @@ var classes = map[string]map[string]*pickle.Class{
 	megatron:              {"MCoreMetadata": recordClass("MCoreMetadata"), "MCoreSavePlan": recordClass("MCoreSavePlan")},
 	"torch.serialization": {"_get_layout": {Name: "_get_layout", Make: makeLayout}},
 	"pathlib":             pathClasses, "pathlib._local": pathClasses,
+	client:        {clientPath: recordClass(clientPath)},
 	"collections": {"OrderedDict": {Name: "OrderedDict", Make: makeDict}},
 	"builtins":    builtins, "__builtin__": builtins,
 }

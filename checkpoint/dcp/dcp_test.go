@@ -79,7 +79,14 @@ func TestOtherWritersAreRead(t *testing.T) {
 			continue
 		}
 		kind, _, _ := strings.Cut(c.Name, ",")
-		if m.Megatron != (kind == "megatron") || (m.SaveID == "") != (kind == "no storage meta") || (m.CheckpointID == "/a/b") == (kind == "no storage meta") {
+		wantID := "/a/b"
+		switch kind {
+		case "no storage meta":
+			wantID = ""
+		case "path of the multi-storage client":
+			wantID = "msc://lake/a"
+		}
+		if m.Megatron != (kind == "megatron") || (m.SaveID == "") != (wantID == "") || m.CheckpointID != wantID {
 			t.Errorf("%s: %+v", c.Name, m)
 		}
 		wantDtype, wantFormat, wantStrides := "float32", "contiguous", 2

@@ -83,6 +83,10 @@ func (d *decoder) storageMeta(v any) error {
 		d.m.CheckpointID = id
 	case location:
 		d.m.CheckpointID = string(id)
+	case *record:
+		if id.class == clientPath {
+			d.m.CheckpointID, _ = id.attrs["_path"].(string)
+		}
 	}
 	return nil
 }

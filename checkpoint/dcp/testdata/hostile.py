@@ -92,6 +92,7 @@ WriteItem = plain(DCP + "planner", "WriteItem")
 TensorWriteData = plain(DCP + "planner", "TensorWriteData")
 MCoreMetadata = plain(MEGATRON, "MCoreMetadata")
 MCoreSavePlan = plain(MEGATRON, "MCoreSavePlan")
+ClientPath = plain("multistorageclient.pathlib", "MultiStoragePath")
 NewFormat = memory_format(DCP + "metadata", "_MEM_FORMAT_ENCODING")
 OldFormat = memory_format(OLD, "MEM_FORMAT_ENCODING")
 
@@ -147,6 +148,8 @@ def readable():
     yield "old properties", make(properties=OldProperties(torch.float32, Strided(), True, OldFormat(2), False))
     yield "no strides", make(properties=new_properties(strides=None))
     yield "no storage meta", make(storage_meta=None)
+    path = ClientPath(_path="msc://lake/a", _internal_path=pathlib.PurePosixPath("a"))
+    yield "path of the multi-storage client", make(storage_meta=StorageMeta(checkpoint_id=path, save_id="id"))
     yield "megatron", make(cls=MCoreMetadata, more={"mcore_data": {"w": {"nd_reformulated_orig_global_shape": (2, 3)}}})
     plan = MCoreSavePlan(
         items=[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pathlib
 import pickle
@@ -15,6 +16,7 @@ import pytest
 import stepahead.msc
 import torch
 import torch.distributed.checkpoint as dcp
+from multistorageclient import shortcuts
 from multistorageclient.types import PreconditionFailedError, Range
 from stepahead import checkpoint
 from test_hdfs import hdfs, minihdfs  # noqa: F401  the cluster
@@ -101,6 +103,20 @@ def test_files(client: msc.StorageClient, tmp_path: pathlib.Path) -> None:
 def test_it_goes_to_other_processes(client: msc.StorageClient) -> None:
     client.write("a", b"content")
     assert pickle.loads(pickle.dumps(client)).read("a") == b"content"
+
+
+def test_ours_reads_what_torch_writes_through_it(
+    base: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "msc.json"
+    file.write_text(json.dumps(config(base)))
+    monkeypatch.setenv("MSC_CONFIG", str(file))
+    monkeypatch.setattr(shortcuts, "_STORAGE_CLIENT_CACHE", {})
+    state = {"w": torch.arange(1000.0)}
+    dcp.save(state, storage_writer=msc.torch.MultiStorageFileSystemWriter("msc://lake/step-1"), no_dist=True)
+    loaded = {"w": torch.zeros(1000)}
+    dcp.load(loaded, storage_reader=checkpoint.Reader(f"{base}/step-1"), no_dist=True)
+    assert torch.equal(loaded["w"], state["w"])
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from stepahead._errors import CheckpointError
 
 _DCP = "torch.distributed.checkpoint"
 _MEGATRON = "megatron.core.dist_checkpointing.strategies.torch"
+_CLIENT = "multistorageclient.pathlib"
 _PATHS = {"Path", "PosixPath", "PurePath", "PurePosixPath"}
 _BUILTINS = {"set", "frozenset", "list", "dict", "tuple"}
 
@@ -34,6 +35,7 @@ _ALLOWED: dict[str, set[str]] = {
     f"{_DCP}.filesystem": {"_StorageInfo"},
     f"{_DCP}._hf_utils": {"_HFStorageInfo"},
     _MEGATRON: {"MCoreMetadata", "MCoreSavePlan"},
+    _CLIENT: {"MultiStoragePath"},
     "torch.serialization": {"_get_layout"},
     "collections": {"OrderedDict"},
     "builtins": _BUILTINS,
@@ -41,8 +43,8 @@ _ALLOWED: dict[str, set[str]] = {
 }
 
 
-class _MegatronPlaceholder:
-    """Stands for a class of Megatron, which need not be installed."""
+class _Placeholder:
+    """Stands for a class of Megatron or of the Multi-Storage Client, which need not be installed, and whose code is not run."""
 
 
 class _Unpickler(pickle.Unpickler):
@@ -59,8 +61,8 @@ class _Unpickler(pickle.Unpickler):
             raise CheckpointError(
                 f"{self._name}: its pickle asks for {module}.{name}, which no metadata needs: it is refused, and nothing was run"
             )
-        if module == _MEGATRON:
-            return _MegatronPlaceholder
+        if module in (_MEGATRON, _CLIENT):
+            return _Placeholder
         return getattr(importlib.import_module("builtins" if module == "__builtin__" else module), name)
 
     def persistent_load(self, pid: Any) -> Any:
