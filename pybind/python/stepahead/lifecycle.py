@@ -8,6 +8,8 @@ The agents beside the store keep what is said for the controller; a save also st
 thread finds the agents and tells them, so a call costs microseconds and never fails for them: what could not be told is a
 line on standard error, and counted by `told`. Only wrong arguments raise. Where torch.distributed runs, rank 0
 speaks and the calls of other ranks do nothing, so all may call.
+
+`hook_saves()` says the two above by itself, of every checkpoint that torch.distributed.checkpoint or megatron-core saves.
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepahead import _arguments, _binding
 from stepahead._distributed import _JOB_VARIABLES, _group
 from stepahead._errors import ForkError, OptionError
 from stepahead._loader import loader_in_use
+
+if TYPE_CHECKING:
+    from stepahead._saves import Hooks
 
 __all__ = [
     "Told",
@@ -34,6 +39,7 @@ __all__ = [
     "evaluation_done",
     "evaluation_opened",
     "evaluation_scheduled",
+    "hook_saves",
     "loss_spike",
     "saving",
     "starting",
@@ -41,6 +47,8 @@ __all__ = [
 ]
 
 Path = str | os.PathLike[str]
+
+SAVING_HOLDS = 600.0
 
 _log = logging.getLogger("stepahead.lifecycle")
 
@@ -97,6 +105,17 @@ def _address(name: str, path: Any) -> str:
     text = _arguments.path(name, path)
     if not text or "\0" in text:
         raise OptionError(f"{name}={path!r}: must be a folder, a file or a URL")
+    if text.startswith("msc:/"):
+        try:
+            from stepahead import msc
+        except ImportError as error:
+            raise OptionError(
+                f"{name}={path!r}: {error}: what an msc:// URL means is known to multi-storage-client"
+            ) from error
+        text = msc.address(text)
+    elif text.startswith("stepahead://"):
+        rest = text.removeprefix("stepahead://")
+        text = rest if rest.startswith("/") else f"hdfs://{rest}"
     return text if "://" in text or text.startswith("hdfs:") else os.path.abspath(text)
 
 
@@ -152,7 +171,7 @@ def configure(
         _speaker.given = {k: v for k, v in given.items() if v}
 
 
-def saving(checkpoint: Path, step: int | None = None, *, holds: float = 600) -> None:
+def saving(checkpoint: Path, step: int | None = None, *, holds: float = SAVING_HOLDS) -> None:
     """A checkpoint is being written: call it before the first byte.
 
     Agents let the job's step clock stand still until `committed`, until the job takes its next batch, or for `holds` seconds.
@@ -180,6 +199,26 @@ def committed(
         world_size=_arguments.whole("world_size", world_size, 1),
         settle=_arguments.seconds("settle", settle),
     )
+
+
+def hook_saves() -> Hooks:
+    """Say `saving` and `committed` of every checkpoint that this process saves with torch or Megatron, whatever writes it.
+
+    >>> lifecycle.hook_saves()  # once, at the start of the program  # doctest: +SKIP
+    >>> with lifecycle.hook_saves():  # or around one save  # doctest: +SKIP
+    ...     dcp.save(state, checkpoint_id="hdfs://ns/runs/7b/step-1000")
+
+    Hooked are `save`, `save_state_dict` and `async_save` of torch.distributed.checkpoint and `save` of megatron.core.dist_checkpointing, where
+    the program imports it; also where the save ends in the background. What a program has imported by its own name before
+    (`from torch.distributed.checkpoint import save`) is not. The rank that coordinates the save speaks. A save that fails is not said to be
+    committed; what is wrong with the telling is a line on standard error, not an error of the save.
+
+    Returns:
+        Hooks: `remove()` gives the functions back; the end of a `with` block does so too.
+    """
+    from stepahead import _saves  # which imports torch
+
+    return _saves.hook()
 
 
 def deleted(checkpoint: Path) -> None:
@@ -337,13 +376,17 @@ def _whole(name: str, value: int) -> int:
 
 
 def _say(what: str, path: Path | None, **said: Any) -> None:
-    """Hand something to the native module, which tells the agents in the background."""
+    """Say something, if this is rank 0."""
     address = "" if path is None else _address("checkpoint", path)
+    group = _group()
+    if group is None or group.get_rank() == 0:
+        _tell(what, address, **said)
+
+
+def _tell(what: str, address: str, **said: Any) -> None:
+    """Hand something to the native module, which tells the agents in the background."""
     text = _arguments.dumps({"what": what, "path": address, **{k: v for k, v in said.items() if v is not None}})
     first = address or next(iter(said.get("files") or {}), "")
-    group = _group()
-    if group is not None and group.get_rank() != 0:
-        return
     try:
         with _speaker.lock:
             _binding.call("Tell", _speaker.options(first), text)

@@ -21,6 +21,7 @@ import posixpath
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+import multistorageclient
 import multistorageclient.config
 import multistorageclient.providers
 from multistorageclient.providers.base import BaseStorageProvider
@@ -174,6 +175,18 @@ class Bundle(ProviderBundle):
     @property
     def replicas(self) -> list[Any]:
         return []
+
+
+def address(url: str) -> str:
+    """What an `msc://` URL means to programs that do not use the client: the address in the store of its profile."""
+    try:
+        client, name = multistorageclient.resolve_storage_client(url)
+        base = str(getattr(client._storage_provider, "_base_path", ""))
+    except Exception as error:  # the client's configuration, which may be wrong in any way
+        raise OptionError(f"{url!r}: {error}") from error
+    if not base.startswith(("/", "hdfs://", "dir://")):
+        raise OptionError(f"{url!r}: its profile leads to {base!r}, which is no store of stepahead")
+    return posixpath.join(base, name.lstrip("/"))
 
 
 # The client looks providers up in its own tables: its configuration's schema takes no class for `storage_provider.type`.

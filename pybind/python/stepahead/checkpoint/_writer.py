@@ -17,8 +17,8 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
-from stepahead import _binding, _stores
-from stepahead._errors import CheckpointError, ClosedError
+from stepahead import _binding, _saves, _stores
+from stepahead._errors import CheckpointError, ClosedError, OptionError
 
 _METADATA = ".metadata"
 # What is gathered of small writes before it goes to the native module.
@@ -39,6 +39,8 @@ class Writer(FileSystemWriter):
         path: the checkpoint's folder, or its URL: `hdfs://nameservice/runs/7b/step-1000`, `dir:///...`.
         overwrite: whether a checkpoint that is complete there may be replaced. Else it is an error before anything is written.
         thread_count: how many files each rank writes at the same time.
+        lifecycle: whether `stepahead.lifecycle` is told of each save: `saving` before the first byte, and `committed` once the checkpoint
+            is complete, by the rank that coordinates the save. `lifecycle.hook_saves()` does so for other writers.
 
     Any of torch's readers reads what it writes, and `Reader`. Bytes are staged in memory of at most 512 MiB a rank and sent while
     torch serialises what follows, large files in parts at the same time. `.metadata` is written last, once all files of all ranks are
@@ -46,15 +48,19 @@ class Writer(FileSystemWriter):
     What an earlier save that was killed left at the path is removed.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False, thread_count: int = 1) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, thread_count: int = 1, lifecycle: bool = False
+    ) -> None:
         super().__init__(".", sync_files=False, thread_count=thread_count, overwrite=overwrite)
         self.path = os.fspath(path)
         self.fs = _Files(self)  # type: ignore[assignment]
+        self._lifecycle = lifecycle
+        self._spoken: _saves.Save | None = None
         self._save: _Save | None = None
         self._coordinates = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_save": None}
+        return {**self.__dict__, "_save": None, "_spoken": None}
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Take another path, or the same once more. A save that was not finished is given up."""
@@ -66,6 +72,7 @@ class Writer(FileSystemWriter):
     def close(self) -> None:
         """Give a save up that was not finished."""
         save, self._save = self._save, None
+        self._spoken = None
         if save is not None:
             save.give_up()
 
@@ -73,12 +80,18 @@ class Writer(FileSystemWriter):
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
         self._coordinates = is_coordinator
         self.close()
+        if self._lifecycle and not self.use_collectives:
+            raise OptionError(
+                "lifecycle=True: in a save without collectives no writer knows when all ranks are done: use lifecycle.hook_saves()"
+            )
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         # The rank that commits begins the save. No other writes before it has, because plans are exchanged in between. Ranks that save
         # without collectives do not know of each other: each writes its own files and its own metadata.
         if self.use_collectives and self._coordinates:
             self._save = _Save(str(self.path), begin=True, overwrite=self.overwrite)
+            if self._lifecycle:
+                self._spoken = _saves.begin_within(self.path)
         return super().prepare_local_plan(plan)
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
@@ -111,6 +124,9 @@ class Writer(FileSystemWriter):
         marker = f"__{self.rank}{_METADATA}" if alone else _METADATA
         self._save.commit(marker, pickle.dumps(metadata), files)
         self._save = None
+        if self._spoken is not None:
+            self._spoken.committed()
+            self._spoken = None
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
