@@ -30,10 +30,15 @@ func newTasks(ctx context.Context, name string) *tasks {
 func (t *tasks) start(f func(ctx context.Context) error) {
 	t.wg.Go(func() {
 		pprof.SetGoroutineLabels(t.ctx)
-		if err := safely(t.ctx, f); err != nil {
-			t.cancel(err)
-		}
+		t.do(f)
 	})
+}
+
+// do runs f in the goroutine that calls it, as start does in another.
+func (t *tasks) do(f func(ctx context.Context) error) {
+	if err := safely(t.ctx, f); err != nil {
+		t.cancel(err)
+	}
 }
 
 // wait returns when no task runs any more: nil, the first error of a task, or why the context the

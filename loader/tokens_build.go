@@ -217,7 +217,11 @@ func (b *tokenBuild) read(ctx context.Context, t *tasks) {
 		n := firstRuns(runs)
 		group := runs[:n:n]
 		runs = runs[n:]
-		t.start(func(ctx context.Context) error { return b.readGroup(ctx, group) })
+		start := t.start
+		if len(runs) == 0 {
+			start = t.do // this goroutine would only wait
+		}
+		start(func(ctx context.Context) error { return b.readGroup(ctx, group) })
 	}
 }
 
