@@ -15,6 +15,7 @@ const (
 	olderSuffix   = ".1"
 	lockSuffix    = ".lock"
 	damagedSuffix = ".damaged"
+	draftSuffix   = ".draft"
 	// DefaultLimit bounds a ledger, in bytes of both of its files.
 	DefaultLimit = 64 << 20
 	leastLimit   = 64 << 10
@@ -27,14 +28,15 @@ var ErrInUse = errors.New("another process adds to the ledger")
 type Options struct {
 	// File is the ledger's path. Beside it lie the older half, .1, a lock, and what was set aside as damaged. Missing folders are made.
 	File string
-	// Limit bounds the bytes of both halves, but for one record. Default [DefaultLimit], at least 64 KiB.
+	// Limit bounds the bytes of both halves, but for one record. Of n jobs each has at least its newest Limit/2n bytes of records in it, however
+	// many others send. Default [DefaultLimit], at least 64 KiB.
 	Limit int64
 	// Warn, if not nil, gets what was wrong with a ledger that was opened all the same.
 	Warn func(error)
 }
 
 // Ledger adds records to a file. What [Ledger.Append] has taken is still there after a crash of the process or the host. It is bounded: when
-// half of the limit is full, the file becomes the older half, in place of the one before. It is safe for concurrent use.
+// half of the limit is full, the newest records of each job become the older half, and a new file begins. It is safe for concurrent use.
 type Ledger struct {
 	o    Options
 	lock *os.File
@@ -187,19 +189,6 @@ func (l *Ledger) append(r Record) error {
 func (l *Ledger) undo() error {
 	err := errors.Join(l.file.Truncate(l.size), l.file.Close())
 	l.file = nil
-	return err
-}
-
-// turnOver makes the file the older half and begins another.
-func (l *Ledger) turnOver() error {
-	err := l.file.Close()
-	l.file = nil
-	if err == nil {
-		err = os.Rename(l.o.File, l.o.File+olderSuffix)
-	}
-	if err == nil {
-		err = l.reopen()
-	}
 	return err
 }
 

@@ -15,7 +15,7 @@ const Version = 1
 // Record is one hint as an agent took it. Exactly one of Start and Checkpoint is set.
 type Record struct {
 	Version int `json:"v"`
-	// Number is the record's place in the ledger, from 1 on. Numbers grow; a ledger forgets from the smallest.
+	// Number is the record's place in the ledger, from 1 on. Numbers grow; of each job a ledger forgets from the smallest.
 	Number uint64 `json:"number"`
 	// ReceivedMS is when the agent took it, in milliseconds since 1970 by the clock of its host. It holds for TTLMS from then on.
 	ReceivedMS int64 `json:"received_ms"`
