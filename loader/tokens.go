@@ -114,12 +114,6 @@ func (o Options) validateTokens() []error {
 	return errs
 }
 
-// A tokenOrder gives the pieces of samples; *tokens.Order is one.
-type tokenOrder interface {
-	Samples() int64
-	Pieces(epoch uint64, sample int64, dst []sampler.Piece) []sampler.Piece
-}
-
 // tokenMode is what a Loader of tokens has beside others.
 type tokenMode struct {
 	length  int64
@@ -160,8 +154,8 @@ func (l *Loader) openTokens(ctx context.Context) (err error) {
 		if o.Megatron != nil {
 			continue
 		}
-		if err := s.plan(o.order(l.o.whole().Seed, l.data.Members()[i].Name, l.o.whole().Shuffle != sampler.ShuffleNone)); err != nil {
-			return fmt.Errorf("%s: %w: %w", member.store.Address(member.dir), ErrOptions, err)
+		if err := s.plan(ctx, o.order(l.o.whole().Seed, l.data.Members()[i].Name, l.o.whole().Shuffle != sampler.ShuffleNone)); err != nil {
+			return err
 		}
 	}
 	if o.Megatron != nil {
@@ -225,7 +219,7 @@ type tokenSource struct {
 	dtype  string
 	size   int64 // bytes of a token in the files
 	bins   []tokenBin
-	order  tokenOrder
+	order  *tokens.Order
 	// lengths are those of all sequences, and marks the tokens before every markEvery-th of them; empty where the order takes
 	// bins for sequences.
 	lengths sequenceLengths
@@ -289,14 +283,20 @@ func (s *tokenSource) addBin(ctx context.Context, bin int, at tokenBin, sequence
 	return n, index.Lengths(s.lengths[at.firstSequence:], 0)
 }
 
-// plan makes the order of the source's samples.
-func (s *tokenSource) plan(o tokens.Options) (err error) {
+// plan makes the order of the source's samples. What is wrong with the options or the data matches ErrOptions.
+func (s *tokenSource) plan(ctx context.Context, o tokens.Options) (err error) {
 	var lengths sampler.Lengths = binLengths(s.bins)
 	if s.lengths != nil {
 		lengths = s.lengths
 	}
-	s.order, err = tokens.New(lengths, o)
-	return err
+	s.order, err = tokens.New(ctx, lengths, o)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", s.data.store.Address(s.data.dir), ErrOptions, err)
+	}
+	return nil
 }
 
 // spec has the order be one of samples of tokens.

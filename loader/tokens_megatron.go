@@ -64,12 +64,13 @@ func (m *tokenMode) megatronOptions(o MegatronOptions) megatron.Options {
 	return options
 }
 
-// locate returns the source and the pieces of a sample, appended to dst. In Megatron's order the first takes long; the error is that of ctx,
-// if it ends first.
+// locate returns the source and the pieces of a sample, appended to dst. In Megatron's order the first takes long, in chunks the first of an
+// epoch; the error is that of ctx, if it ends first.
 func (m *tokenMode) locate(ctx context.Context, ref sampler.SampleRef, dst []sampler.Piece) (*tokenSource, []sampler.Piece, error) {
 	if m.megatron == nil {
 		s := m.sources[ref.Source]
-		return s, s.order.Pieces(ref.Epoch, int64(ref.Sample), dst), nil
+		pieces, err := s.order.Pieces(ctx, ref.Epoch, int64(ref.Sample), dst)
+		return s, pieces, err
 	}
 	source, pieces, err := m.megatron.Sample(ctx, int64(ref.Sample), dst)
 	return m.sources[source], pieces, err

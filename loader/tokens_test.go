@@ -2,6 +2,7 @@ package loader
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -41,13 +42,17 @@ func TestTokenBatches(t *testing.T) {
 			have = append(have[:4], "document_ids", "cu_seqlens")
 		}
 		lo.Fields = rapid.SliceOfNDistinct(rapid.SampledFrom(have), 1, len(have), rapid.ID).Draw(t, "fields")
-		order, err := tokens.New(k.lengths(), o.order(lo.Seed, "", lo.Shuffle == sampler.ShuffleFull))
+		order, err := tokens.New(outer.Context(), k.lengths(), o.order(lo.Seed, "", lo.Shuffle == sampler.ShuffleFull))
 		must(outer, err)
 		lo.GlobalBatch = rapid.Int64Range(1, order.Samples()).Draw(t, "batch")
 		l, err := Open(t.Context(), lo)
 		must(outer, err)
 		defer func() { must(outer, l.Close()) }()
-		pieces := func(ref sampler.SampleRef) []sampler.Piece { return order.Pieces(ref.Epoch, int64(ref.Sample), nil) }
+		pieces := func(ref sampler.SampleRef) []sampler.Piece {
+			pieces, err := order.Pieces(outer.Context(), ref.Epoch, int64(ref.Sample), nil)
+			must(outer, err)
+			return pieces
+		}
 		for range 4 {
 			b, err := l.Next(t.Context())
 			if errors.Is(err, io.EOF) {
@@ -309,5 +314,49 @@ func TestCopyPast(t *testing.T) {
 				t.Fatalf("%d bytes to offset %d are wrong", n, from)
 			}
 		}
+	}
+}
+
+// fading is a context that ends after so many looks at it.
+type fading struct {
+	context.Context
+	looks int
+}
+
+func (f *fading) Err() error {
+	if f.looks--; f.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Planning the samples of many documents, and the order of another epoch's, end with their context. That is not said to be a mistake in the
+// options.
+func TestTokensCancelledPlanning(t *testing.T) {
+	k := newTokenKit(t, "uint8", slices.Repeat([]int64{1, 3}, 1<<16)) // two stretches of documents between looks
+	looks := map[string]int{}
+	for _, packing := range []string{tokens.Windows, tokens.Chunk, tokens.BestFit} {
+		o := k.options(TokenOptions{SequenceLength: 4, Packing: packing}, 64)
+		var l *Loader
+		for l == nil {
+			var err error
+			if l, err = Open(&fading{t.Context(), looks[packing]}, o); err == nil {
+				break
+			}
+			if !errors.Is(err, context.Canceled) || errors.Is(err, ErrOptions) {
+				t.Fatalf("%s, after %d looks: %v", packing, looks[packing], err)
+			}
+			looks[packing]++
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _, err := l.tokens.locate(ctx, sampler.SampleRef{Epoch: 3}, nil)
+		if chunk := packing == tokens.Chunk; errors.Is(err, context.Canceled) != chunk || !chunk && err != nil {
+			t.Errorf("%s: the first sample of another epoch with a context that has ended: %v", packing, err)
+		}
+		must(t, l.Close())
+	}
+	if w := looks[tokens.Windows]; looks[tokens.Chunk] < w+2 || looks[tokens.BestFit] < w+8 {
+		t.Errorf("Open looked so often at its context: %v; want 2 more for chunks than for windows, 8 more for best fit", looks)
 	}
 }

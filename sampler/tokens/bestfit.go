@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"sort"
@@ -35,7 +36,7 @@ type packing struct {
 // maxPacked bounds the sequences of a plan, which holds them as 32-bit numbers.
 const maxPacked = math.MaxUint32
 
-func (o *Order) bestFit(lengths sampler.Lengths) error {
+func (o *Order) bestFit(ctx context.Context, lengths sampler.Lengths) error {
 	n := lengths.Sequences()
 	if n < 0 || n > maxPacked {
 		return fmt.Errorf("%d sequences: best-fit packing plans at most %d: use another packing or a smaller dataset: %w", n, int64(maxPacked), ErrLengths)
@@ -44,11 +45,16 @@ func (o *Order) bestFit(lengths sampler.Lengths) error {
 	if o.options.Shuffle {
 		p.shuffle = sampler.NewShuffle(domain, o.options.Seed, o.options.Source)
 	}
-	if err := p.split(); err != nil {
+	if err := p.split(ctx); err != nil {
 		return err
 	}
-	p.fit()
-	o.samples, o.pieces = p.fulls()+p.packs(), p.pieces
+	if err := p.fit(ctx); err != nil {
+		return err
+	}
+	o.samples = p.fulls() + p.packs()
+	o.pieces = func(_ context.Context, epoch uint64, sample int64, dst []sampler.Piece) ([]sampler.Piece, error) {
+		return p.pieces(epoch, sample, dst), nil
+	}
 	if o.samples == 0 {
 		return fmt.Errorf("the %d sequences have no token: %w", n, ErrTooShort)
 	}
@@ -65,10 +71,13 @@ func (p *packing) fulls() int64 {
 func (p *packing) packs() int64 { return int64(len(p.starts)) - 1 }
 
 // split lists full pieces and sorts the ends by length: counted first, then put where they belong.
-func (p *packing) split() error {
+func (p *packing) split(ctx context.Context) error {
 	counts := make([]int64, p.length)
 	var sum, full int64
 	for i := range p.lengths.Sequences() {
+		if i%every == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		n, err := checkedLength(p.lengths, i, sum)
 		if err != nil {
 			return err
@@ -88,6 +97,9 @@ func (p *packing) split() error {
 	next := counts // reused: where the next end of each length goes
 	copy(next, p.class)
 	for i := range p.lengths.Sequences() {
+		if i%every == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if n := p.lengths.Length(i) % p.length; n > 0 {
 			p.ends[next[n]] = uint32(i)
 			next[n]++
@@ -97,15 +109,12 @@ func (p *packing) split() error {
 }
 
 // fit gives every end its pack.
-func (p *packing) fit() {
-	owner := make([]uint32, len(p.ends)) // the pack of each place in ends
-	rooms := newRooms(p.length)
-	for n := p.length - 1; n >= 1; n-- {
-		for place := p.class[n]; place < p.class[n-1]; place++ {
-			owner[place] = rooms.put(n)
-		}
+func (p *packing) fit(ctx context.Context) error {
+	owner, packs, err := p.owners(ctx)
+	if err != nil {
+		return err
 	}
-	p.starts = make([]uint32, rooms.packs+1)
+	p.starts = make([]uint32, packs+1)
 	for _, pack := range owner {
 		p.starts[pack+1]++
 	}
@@ -114,12 +123,31 @@ func (p *packing) fit() {
 	}
 	p.slots = make([]uint32, len(p.ends))
 	for place := len(owner) - 1; place >= 0; place-- { // from behind: starts come out as starts
+		if place%every == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		pack := owner[place]
 		p.starts[pack+1]--
 		p.slots[p.starts[pack+1]] = uint32(place)
 	}
 	copy(p.starts, p.starts[1:])
 	p.starts[len(p.starts)-1] = uint32(len(p.slots))
+	return nil
+}
+
+// owners returns the pack of each place in ends, and how many packs there are.
+func (p *packing) owners(ctx context.Context) (owner []uint32, packs uint32, err error) {
+	owner = make([]uint32, len(p.ends))
+	rooms := newRooms(p.length)
+	for n := p.length - 1; n >= 1; n-- {
+		for place := p.class[n]; place < p.class[n-1]; place++ {
+			if place%every == 0 && ctx.Err() != nil {
+				return nil, 0, ctx.Err()
+			}
+			owner[place] = rooms.put(n)
+		}
+	}
+	return owner, rooms.packs, nil
 }
 
 // pieces of sample s: the full pieces come first, in the order of sequences, then the packs.

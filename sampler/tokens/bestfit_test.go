@@ -53,7 +53,7 @@ func TestBestFit(t *testing.T) {
 		var all []token
 		var rooms []int64
 		for _, s := range rapid.Permutation(upTo(order.Samples())).Draw(t, "samples") {
-			pieces := order.Pieces(epoch, s, nil)
+			pieces := piecesOf(t, order, epoch, s)
 			checkPieces(t, l, pieces)
 			checkEnds(t, l, o.SequenceLength, pieces)
 			inputs := expand(pieces)
@@ -98,7 +98,7 @@ func TestPacksAreMixedByEpoch(t *testing.T) {
 	order := mustNew(t, l, o)
 	shapes := func(epoch uint64) (all, lens string) {
 		for s := range order.Samples() {
-			pieces := order.Pieces(epoch, s, nil)
+			pieces := piecesOf(t, order, epoch, s)
 			all += fmt.Sprint(pieces)
 			for _, p := range pieces {
 				lens += fmt.Sprint(p.Len, " ")

@@ -1,7 +1,7 @@
 package tokens
 
 import (
-	"sync"
+	"context"
 
 	"github.com/stepahead-io/stepahead/sampler"
 )
@@ -11,17 +11,21 @@ import (
 const useDocuments = 0
 
 // chunks has sample w take the tokens [w*L, w*L+L+1) of the sequences in the epoch's own order.
-func (o *Order) chunks(lengths sampler.Lengths) error {
-	c := &chunker{lengths: lengths, shuffle: sampler.NewShuffle(domain, o.options.Seed, o.options.Source)}
+func (o *Order) chunks(ctx context.Context, lengths sampler.Lengths) error {
+	c := &chunker{lengths: lengths, shuffle: sampler.NewShuffle(domain, o.options.Seed, o.options.Source), turn: make(chan struct{}, 1)}
 	c.shuffled = o.options.Shuffle && lengths.Sequences() > 0
-	tokens, err := c.open(0)
+	tokens, err := c.open(ctx, 0)
 	if err != nil {
 		return err
 	}
 	length := o.options.SequenceLength
 	o.samples, err = windowsOf(tokens, length)
-	o.pieces = func(epoch uint64, sample int64, dst []sampler.Piece) []sampler.Piece {
-		return c.stream(epoch).pieces(sample*length, length+1, dst)
+	o.pieces = func(ctx context.Context, epoch uint64, sample int64, dst []sampler.Piece) ([]sampler.Piece, error) {
+		s, err := c.stream(ctx, epoch)
+		if err != nil {
+			return dst, err
+		}
+		return s.pieces(sample*length, length+1, dst), nil
 	}
 	return err
 }
@@ -36,8 +40,8 @@ type chunker struct {
 	shuffle  *sampler.Shuffle
 	shuffled bool
 
-	mu   sync.Mutex
-	kept []keptStream // the last used at the end
+	turn chan struct{} // of whoever looks at what is kept, and makes what is not
+	kept []keptStream  // the last used at the end
 }
 
 type keptStream struct {
@@ -46,13 +50,13 @@ type keptStream struct {
 }
 
 // open makes the stream of an epoch.
-func (c *chunker) open(epoch uint64) (tokens int64, err error) {
+func (c *chunker) open(ctx context.Context, epoch uint64) (tokens int64, err error) {
 	var at *sampler.Permutation
 	if c.shuffled {
 		p := c.shuffle.Permutation(epoch, useDocuments, uint64(c.lengths.Sequences()))
 		at = &p
 	}
-	s, tokens, err := newStream(c.lengths, at)
+	s, tokens, err := newStream(ctx, c.lengths, at)
 	if err != nil {
 		return 0, err
 	}
@@ -64,20 +68,28 @@ func (c *chunker) open(epoch uint64) (tokens int64, err error) {
 }
 
 // stream returns the stream of an epoch, making it if need be. Unshuffled, all epochs have the same.
-func (c *chunker) stream(epoch uint64) *stream {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *chunker) stream(ctx context.Context, epoch uint64) (*stream, error) {
 	if !c.shuffled {
-		return c.kept[0].stream
+		return c.kept[0].stream, nil
+	}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	for i, k := range c.kept {
 		if k.epoch == epoch {
 			c.kept = append(append(c.kept[:i], c.kept[i+1:]...), k)
-			return k.stream
+			return k.stream, nil
 		}
 	}
-	if _, err := c.open(epoch); err != nil {
+	switch _, err := c.open(ctx, epoch); {
+	case err == nil:
+		return c.kept[len(c.kept)-1].stream, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	default:
 		panic("tokens: the lengths changed while in use: " + err.Error()) // they were right in epoch 0
 	}
-	return c.kept[len(c.kept)-1].stream
 }

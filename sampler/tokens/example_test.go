@@ -1,6 +1,7 @@
 package tokens_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/stepahead-io/stepahead/sampler/tokens"
@@ -13,31 +14,33 @@ func (l lengths) Sequences() int64     { return int64(len(l)) }
 func (l lengths) Length(i int64) int64 { return l[i] }
 
 func ExampleNew() {
-	order, err := tokens.New(lengths{5, 3, 8, 2}, tokens.Options{SequenceLength: 8})
+	order, err := tokens.New(context.Background(), lengths{5, 3, 8, 2}, tokens.Options{SequenceLength: 8})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for s := range order.Samples() {
-		fmt.Println(order.Pieces(0, s, nil)) // sequence, first token, tokens
+		pieces, err := order.Pieces(context.Background(), 0, s, nil)
+		fmt.Println(pieces, err) // sequence, first token, tokens
 	}
 	// Output:
-	// [{0 0 5} {1 0 3} {2 0 1}]
-	// [{2 0 8} {3 0 1}]
+	// [{0 0 5} {1 0 3} {2 0 1}] <nil>
+	// [{2 0 8} {3 0 1}] <nil>
 }
 
 func ExampleNew_bestFit() {
-	order, err := tokens.New(lengths{5, 3, 20, 2}, tokens.Options{SequenceLength: 8, Packing: tokens.BestFit})
+	order, err := tokens.New(context.Background(), lengths{5, 3, 20, 2}, tokens.Options{SequenceLength: 8, Packing: tokens.BestFit})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for s := range order.Samples() {
-		fmt.Println(order.Pieces(0, s, nil))
+		pieces, err := order.Pieces(context.Background(), 0, s, nil)
+		fmt.Println(pieces, err)
 	}
 	// Output:
-	// [{2 0 8}]
-	// [{2 8 8}]
-	// [{0 0 5} {1 0 3}]
-	// [{2 16 4} {3 0 2}]
+	// [{2 0 8}] <nil>
+	// [{2 8 8}] <nil>
+	// [{0 0 5} {1 0 3}] <nil>
+	// [{2 16 4} {3 0 2}] <nil>
 }

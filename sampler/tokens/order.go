@@ -3,6 +3,7 @@
 package tokens
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -75,7 +76,7 @@ func (o Options) Validate() error {
 type Order struct {
 	options Options
 	samples int64
-	pieces  func(epoch uint64, sample int64, dst []sampler.Piece) []sampler.Piece
+	pieces  func(ctx context.Context, epoch uint64, sample int64, dst []sampler.Piece) ([]sampler.Piece, error)
 }
 
 // New plans the samples of sequences with these lengths. Windows reads no lengths if they are
@@ -83,8 +84,8 @@ type Order struct {
 // nothing for Windows of Offsets, half a byte a sequence and epoch in use for Chunk, and 8 to 12 bytes
 // a sequence for BestFit.
 //
-// Errors match ErrOptions, ErrTooShort or ErrLengths.
-func New(lengths sampler.Lengths, o Options) (*Order, error) {
+// Errors match ErrOptions, ErrTooShort or ErrLengths, or are that of ctx, if it ends first.
+func New(ctx context.Context, lengths sampler.Lengths, o Options) (*Order, error) {
 	o = o.withDefaults()
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("tokens.New: %w", err)
@@ -93,11 +94,11 @@ func New(lengths sampler.Lengths, o Options) (*Order, error) {
 	var err error
 	switch o.Packing {
 	case Windows:
-		err = order.windows(lengths)
+		err = order.windows(ctx, lengths)
 	case Chunk:
-		err = order.chunks(lengths)
+		err = order.chunks(ctx, lengths)
 	case BestFit:
-		err = order.bestFit(lengths)
+		err = order.bestFit(ctx, lengths)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tokens.New: %w", err)
@@ -111,14 +112,20 @@ func (o *Order) Samples() int64 { return o.samples }
 // Pieces appends the pieces of a sample, 0 to Samples()-1, in an epoch to dst and returns it. Those of
 // Windows and Chunk are L+1 consecutive tokens of a stream: the first L are inputs, the last L their
 // labels. Those of BestFit are at most L inputs; every piece stands for itself, and the label of its last
-// token is the token that follows it in its sequence, if one does. Pieces panics when there is no such
-// sample: that is a mistake of the caller, never of the data.
-func (o *Order) Pieces(epoch uint64, sample int64, dst []sampler.Piece) []sampler.Piece {
+// token is the token that follows it in its sequence, if one does.
+//
+// Of a shuffled Chunk, the first call of an epoch reads all lengths again. The error is that of ctx, if it ends
+// first; then nothing is kept of what was read. Pieces panics when there is no such sample: that is a mistake of the
+// caller, never of the data.
+func (o *Order) Pieces(ctx context.Context, epoch uint64, sample int64, dst []sampler.Piece) ([]sampler.Piece, error) {
 	if sample < 0 || sample >= o.samples {
 		panic(fmt.Sprintf("tokens.Pieces: sample %d is outside 0..%d", sample, o.samples-1))
 	}
-	return o.pieces(epoch, sample, dst)
+	return o.pieces(ctx, epoch, sample, dst)
 }
+
+// every is how many sequences are looked at between two looks at the context.
+const every = 1 << 16
 
 // windowsOf returns how many windows of length inputs, neighbours sharing one token, a stream has.
 func windowsOf(tokens, length int64) (int64, error) {

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -80,7 +81,7 @@ func drawOptions(t *rapid.T, packing string) Options {
 
 // open makes an order, or checks that there cannot be one: then it returns nil.
 func open(t *rapid.T, l sampler.Lengths, o Options, total int64) *Order {
-	order, err := New(l, o)
+	order, err := New(t.Context(), l, o)
 	least := o.SequenceLength + 1
 	if o.Packing == BestFit {
 		least = 1
@@ -127,7 +128,7 @@ func TestStreamsAreCutAsTheyLie(t *testing.T) {
 		all := l.stream(documents(l, o, epoch))
 		// In any order: a seek equals a scan.
 		for _, s := range rapid.Permutation(upTo(order.Samples())).Draw(t, "samples") {
-			pieces := order.Pieces(epoch, s, nil)
+			pieces := piecesOf(t, order, epoch, s)
 			checkPieces(t, l, pieces)
 			first := s * o.SequenceLength
 			if want := all[first : first+o.SequenceLength+1]; !slices.Equal(expand(pieces), want) {
@@ -164,7 +165,7 @@ func TestChunksAreShuffledByEpoch(t *testing.T) {
 		l[i] = int64(i%7) + 1
 	}
 	o := Options{SequenceLength: 8, Packing: Chunk, Shuffle: true, Seed: 5}
-	read := func(order *Order, epoch uint64) string { return fmt.Sprint(order.Pieces(epoch, 3, nil)) }
+	read := func(order *Order, epoch uint64) string { return fmt.Sprint(piecesOf(t, order, epoch, 3)) }
 	a, b := mustNew(t, l, o), mustNew(t, l, o)
 	seen := map[string]uint64{}
 	for epoch := range uint64(6) {
@@ -185,9 +186,23 @@ func TestChunksAreShuffledByEpoch(t *testing.T) {
 	}
 }
 
+// tester is what the functions below need of tests of all kinds.
+type tester interface {
+	Fatal(...any)
+	Context() context.Context
+}
+
+func piecesOf(t tester, order *Order, epoch uint64, sample int64) []sampler.Piece {
+	pieces, err := order.Pieces(t.Context(), epoch, sample, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pieces
+}
+
 func mustNew(t *testing.T, l sampler.Lengths, o Options) *Order {
 	t.Helper()
-	order, err := New(l, o)
+	order, err := New(t.Context(), l, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,12 +228,12 @@ func TestEmptySequences(t *testing.T) {
 			continue
 		}
 		for s, pieces := range samples {
-			if got := order.Pieces(0, int64(s), nil); !slices.Equal(got, pieces) {
+			if got := piecesOf(t, order, 0, int64(s)); !slices.Equal(got, pieces) {
 				t.Errorf("%s: sample %d: %v, want %v", packing, s, got, pieces)
 			}
 		}
 		for _, none := range []lengths{{}, {0}, {0, 0, 0}} {
-			if _, err := New(none, o); !errors.Is(err, ErrTooShort) {
+			if _, err := New(t.Context(), none, o); !errors.Is(err, ErrTooShort) {
 				t.Errorf("%s of %v: %v, want ErrTooShort", packing, none, err)
 			}
 		}
@@ -227,13 +242,13 @@ func TestEmptySequences(t *testing.T) {
 
 func TestWrongOptions(t *testing.T) {
 	for _, o := range []Options{{}, {SequenceLength: -1}, {SequenceLength: MaxSequenceLength + 1}, {SequenceLength: 4, Packing: "first-fit"}} {
-		if _, err := New(lengths{9}, o); !errors.Is(err, ErrOptions) {
+		if _, err := New(t.Context(), lengths{9}, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v, want ErrOptions", o, err)
 		}
 	}
 	for _, packing := range []string{Windows, Chunk, BestFit} {
 		for _, l := range []lengths{{4, -1}, {math.MaxInt64, math.MaxInt64}} {
-			if _, err := New(l, Options{SequenceLength: 2, Packing: packing}); !errors.Is(err, ErrLengths) {
+			if _, err := New(t.Context(), l, Options{SequenceLength: 2, Packing: packing}); !errors.Is(err, ErrLengths) {
 				t.Errorf("%s of %v: %v, want ErrLengths", packing, l, err)
 			}
 		}
@@ -250,7 +265,7 @@ func TestNoSuchSample(t *testing.T) {
 						t.Errorf("%s: sample %d exists", packing, s)
 					}
 				}()
-				order.Pieces(0, s, nil)
+				piecesOf(t, order, 0, s)
 			}()
 		}
 	}

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"context"
 	"fmt"
 	"sort"
 
@@ -21,7 +22,7 @@ type stream struct {
 }
 
 // newStream reads every length once. It returns the number of tokens too.
-func newStream(lengths sampler.Lengths, at *sampler.Permutation) (s *stream, tokens int64, err error) {
+func newStream(ctx context.Context, lengths sampler.Lengths, at *sampler.Permutation) (s *stream, tokens int64, err error) {
 	s = &stream{lengths: lengths, at: at}
 	n := lengths.Sequences()
 	if n < 0 {
@@ -29,6 +30,9 @@ func newStream(lengths sampler.Lengths, at *sampler.Permutation) (s *stream, tok
 	}
 	s.marks = make([]int64, 0, (n+markEvery-1)/markEvery)
 	for place := range n {
+		if place%every == 0 && ctx.Err() != nil {
+			return nil, 0, ctx.Err()
+		}
 		if place%markEvery == 0 {
 			s.marks = append(s.marks, tokens)
 		}

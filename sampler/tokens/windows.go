@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"context"
 	"fmt"
 	"sort"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // windows has sample w take the tokens [w*L, w*L+L+1) of all sequences as they lie.
-func (o *Order) windows(lengths sampler.Lengths) (err error) {
+func (o *Order) windows(ctx context.Context, lengths sampler.Lengths) (err error) {
 	length := o.options.SequenceLength
 	var tokens int64
 	var stretch func(from, count int64, dst []sampler.Piece) []sampler.Piece
@@ -20,15 +21,15 @@ func (o *Order) windows(lengths sampler.Lengths) (err error) {
 			return search(offsets, from, count, dst)
 		}
 	} else {
-		s, n, err := newStream(lengths, nil)
+		s, n, err := newStream(ctx, lengths, nil)
 		if err != nil {
 			return err
 		}
 		tokens, stretch = n, s.pieces
 	}
 	o.samples, err = windowsOf(tokens, length)
-	o.pieces = func(_ uint64, sample int64, dst []sampler.Piece) []sampler.Piece {
-		return stretch(sample*length, length+1, dst)
+	o.pieces = func(_ context.Context, _ uint64, sample int64, dst []sampler.Piece) ([]sampler.Piece, error) {
+		return stretch(sample*length, length+1, dst), nil
 	}
 	return err
 }

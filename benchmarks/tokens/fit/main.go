@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"flag"
@@ -52,7 +53,7 @@ func run(path string, length int64, rounds int) error {
 	var r result
 	for range rounds {
 		start := processCPU()
-		order, err := tokens.New(all, tokens.Options{SequenceLength: length, Packing: tokens.BestFit, Shuffle: true})
+		order, err := tokens.New(context.Background(), all, tokens.Options{SequenceLength: length, Packing: tokens.BestFit, Shuffle: true})
 		if err != nil {
 			return err
 		}
