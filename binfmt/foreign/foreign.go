@@ -4,11 +4,13 @@
 package foreign
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/media"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -68,6 +70,13 @@ type Part struct {
 	binfmt.Part
 }
 
+// Sniff sets the part's type, and a picture's width and height, as far as its first bytes tell: media.SniffLen of them, or more.
+func (p *Part) Sniff(first []byte) {
+	if p.Type = media.Type(first); p.Type != media.Unknown {
+		p.Width, p.Height = media.Size(p.Type, bytes.NewReader(first))
+	}
+}
+
 // Row is one sample. A value that is small and that training wants as it is (a class, a caption) is both
 // among Parts, where its bytes are, and in Scalars under the same name: the field becomes a scalar if every
 // sample of the dataset has it as a scalar of one kind, else it stays a media field.
@@ -75,6 +84,20 @@ type Row struct {
 	Key     string
 	Parts   []Part // at most one a field, in any order
 	Scalars map[string]binfmt.Value
+}
+
+// Set makes v the scalar of a field.
+func (r *Row) Set(field string, v binfmt.Value) {
+	if r.Scalars == nil {
+		r.Scalars = make(map[string]binfmt.Value)
+	}
+	r.Scalars[field] = v
+}
+
+// Clear empties the row and keeps its memory, for the next sample.
+func (r *Row) Clear() {
+	r.Key, r.Parts = "", r.Parts[:0]
+	clear(r.Scalars)
 }
 
 // Sink takes what a container finds in a shard. It is used by one goroutine.

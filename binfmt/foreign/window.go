@@ -1,6 +1,10 @@
 package foreign
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/stepahead-io/stepahead/binfmt/media"
+)
 
 const (
 	// hop is read after a jump over a large member: its header's block, and most often a small member behind it
@@ -34,6 +38,16 @@ func (w *Window) At(off, n int64) (piece, behind []byte, err error) {
 	}
 	d := w.data[off-w.off:]
 	return d[:n], d[n:], nil
+}
+
+// Sniff sets the type of a part of the file, and a picture's size where the window holds enough of it.
+func (w *Window) Sniff(p *Part) error {
+	head, behind, err := w.At(p.Off, min(p.Len, media.SniffLen))
+	if err != nil {
+		return err
+	}
+	p.Sniff(head[:min(p.Len, int64(len(head)+len(behind)))])
+	return nil
 }
 
 func (w *Window) fill(off, n int64) error {

@@ -96,10 +96,7 @@ func (r *reader) value(m member, ext, field string) error {
 		return err
 	}
 	if v, ok := foreign.Scalar(kind, data); ok {
-		if r.row.Scalars == nil {
-			r.row.Scalars = make(map[string]binfmt.Value)
-		}
-		r.row.Scalars[field] = v
+		r.row.Set(field, v)
 	}
 	return nil
 }
@@ -110,8 +107,7 @@ func (r *reader) flush() error {
 	}
 	r.samples++
 	err := r.to.Row(r.row)
-	r.row.Parts = r.row.Parts[:0]
-	clear(r.row.Scalars)
+	r.row.Clear()
 	return err
 }
 

@@ -1,7 +1,6 @@
 package folder
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -81,9 +80,7 @@ func headOf(f file) int64 {
 func (r *reader) add(f file, content store.File, head []byte) error {
 	var p foreign.Part
 	p.Len, p.File, p.Version = content.Size(), f.path, string(content.Identity())
-	if p.Type = media.Type(head); p.Type != media.Unknown {
-		p.Width, p.Height = media.Size(p.Type, bytes.NewReader(head))
-	}
+	p.Sniff(head)
 	if r.o.Group {
 		return r.join(f, p, head)
 	}
@@ -91,11 +88,11 @@ func (r *reader) add(f file, content store.File, head []byte) error {
 	if ok, err := r.check(f, p); !ok || err != nil {
 		return err
 	}
-	r.begin(f.path)
+	r.row.Key = foreign.KeyText(f.path)
 	r.row.Parts = append(r.row.Parts, p)
 	if first, _, _ := strings.Cut(f.path, "/"); len(r.classes) > 0 {
 		n, _ := slices.BinarySearch(r.classes, first)
-		r.row.Scalars = map[string]binfmt.Value{binfmt.LabelField: {Kind: binfmt.Int64, Int: int64(n)}}
+		r.row.Set(binfmt.LabelField, binfmt.Value{Kind: binfmt.Int64, Int: int64(n)})
 	}
 	return r.flush()
 }
@@ -125,7 +122,7 @@ func (r *reader) join(f file, p foreign.Part, head []byte) error {
 		if err := r.flush(); err != nil {
 			return err
 		}
-		r.begin(key)
+		r.row.Key = key
 	}
 	p.Field = foreign.FieldName(f.field)
 	if slices.ContainsFunc(r.row.Parts, func(o foreign.Part) bool { return o.Field == p.Field }) {
@@ -137,18 +134,9 @@ func (r *reader) join(f file, p foreign.Part, head []byte) error {
 		return nil
 	}
 	if v, ok := foreign.Scalar(kind, head); ok {
-		if r.row.Scalars == nil {
-			r.row.Scalars = make(map[string]binfmt.Value)
-		}
-		r.row.Scalars[p.Field] = v
+		r.row.Set(p.Field, v)
 	}
 	return nil
-}
-
-func (r *reader) begin(key string) {
-	r.row.Key = foreign.KeyText(key)
-	r.row.Parts = r.row.Parts[:0]
-	r.row.Scalars = nil
 }
 
 // flush gives the sample away.
@@ -161,6 +149,6 @@ func (r *reader) flush() error {
 	}
 	err := r.to.Row(r.row)
 	r.rows++
-	r.row.Parts = r.row.Parts[:0]
+	r.row.Clear()
 	return err
 }

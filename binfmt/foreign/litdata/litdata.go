@@ -9,7 +9,6 @@ import (
 	"path"
 	"strconv"
 
-	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -243,8 +242,7 @@ func (r *reader) item(begin, end int64) (foreign.Row, error) {
 	if left != 0 {
 		return r.row, fmt.Errorf("its leaves have %d bytes, there are %d: %w", end-at-left, end-at, foreign.ErrContainer)
 	}
-	r.row.Parts = r.row.Parts[:0]
-	clear(r.row.Scalars)
+	r.row.Clear()
 	for i, l := range r.leaves {
 		if err := r.leaf(l, at, sizes[i]); err != nil {
 			return r.row, err
@@ -277,10 +275,7 @@ func (r *reader) leaf(l leaf, off, size int64) error {
 		return err
 	}
 	if v, ok := l.value(b); ok {
-		if r.row.Scalars == nil {
-			r.row.Scalars = make(map[string]binfmt.Value)
-		}
-		r.row.Scalars[l.field] = v
+		r.row.Set(l.field, v)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package mds
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
 	"github.com/stepahead-io/stepahead/binfmt/media"
 )
@@ -120,8 +118,7 @@ func (r *shard) sample(begin, end int64) (foreign.Row, error) {
 	if err != nil {
 		return foreign.Row{}, err
 	}
-	r.row.Parts = r.row.Parts[:0]
-	clear(r.row.Scalars)
+	r.row.Clear()
 	for i, size := range r.sizes {
 		if err := r.column(i, at, size); err != nil {
 			return foreign.Row{}, err
@@ -178,18 +175,11 @@ func (r *shard) column(i int, at, size int64) error {
 			return err
 		}
 		if v, ok := e.value(b); ok {
-			if r.row.Scalars == nil {
-				r.row.Scalars = make(map[string]binfmt.Value)
-			}
-			r.row.Scalars[p.Field] = v
+			r.row.Set(p.Field, v)
 		}
 	case e.file:
-		head, behind, err := r.w.At(at, min(size, media.SniffLen))
-		if err != nil {
+		if err := r.w.Sniff(&p); err != nil {
 			return err
-		}
-		if p.Type = media.Type(head); p.Type != media.Unknown {
-			p.Width, p.Height = media.Size(p.Type, bytes.NewReader(head[:min(size, int64(len(head)+len(behind)))]))
 		}
 	}
 	if p.Type == media.Unknown && e.typ != "" {

@@ -156,13 +156,11 @@ func kindOf(c *schema.Column) (k kind, why string) {
 	return none()
 }
 
-func newRow() foreign.Row { return foreign.Row{Scalars: make(map[string]binfmt.Value)} }
-
 // put puts a value into a row: numbers as scalars, bytes as a part, text as both.
 func (c column) put(v any, r *foreign.Row) {
 	switch v := v.(type) {
 	case bool:
-		r.Scalars[c.field] = binfmt.Value{Kind: binfmt.Bool, Bool: v}
+		r.Set(c.field, binfmt.Value{Kind: binfmt.Bool, Bool: v})
 	case int32:
 		c.putInt(int64(v), int64(uint32(v)), r)
 	case int64:
@@ -184,12 +182,12 @@ func (c column) putInt(signed, bits int64, r *foreign.Row) {
 	if c.kind == unsigned && signed < 0 { // beyond 2^63
 		return
 	}
-	r.Scalars[c.field] = binfmt.Value{Kind: binfmt.Int64, Int: signed}
+	r.Set(c.field, binfmt.Value{Kind: binfmt.Int64, Int: signed})
 }
 
 func (c column) putFloat(f float64, r *foreign.Row) {
 	if !math.IsNaN(f) && !math.IsInf(f, 0) {
-		r.Scalars[c.field] = binfmt.Value{Kind: binfmt.Float64, Float: f}
+		r.Set(c.field, binfmt.Value{Kind: binfmt.Float64, Float: f})
 	}
 }
 
@@ -206,7 +204,7 @@ func (c column) putBytes(b []byte, r *foreign.Row) {
 	if c.kind == text {
 		p.Type = "text/plain"
 		if len(b) <= binfmt.MaxText && utf8.Valid(b) {
-			r.Scalars[c.field] = binfmt.Value{Kind: binfmt.UTF8, Str: string(b)}
+			r.Set(c.field, binfmt.Value{Kind: binfmt.UTF8, Str: string(b)})
 		}
 	}
 	r.Parts = append(r.Parts, p)

@@ -178,11 +178,7 @@ func (g *group) rows(ctx context.Context, r *opened, each func(foreign.Row) erro
 
 // read reads the next row.
 func (g *group) read(row int64, readers []cell) error {
-	if g.row.Scalars == nil {
-		g.row = newRow()
-	}
-	g.row.Parts = g.row.Parts[:0]
-	clear(g.row.Scalars)
+	g.row.Clear()
 	for i, c := range g.columns {
 		v, ok, err := readers[i].next()
 		if err != nil {

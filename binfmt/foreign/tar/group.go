@@ -58,19 +58,14 @@ func (g *grouper) flush() error {
 	}
 	g.last = g.key
 	err := g.to.Row(g.row)
-	g.row.Parts = g.row.Parts[:0]
-	clear(g.row.Scalars)
+	g.row.Clear()
 	return err
 }
 
 // add takes a part of the sample that begin has begun.
 func (g *grouper) add(p foreign.Part, v binfmt.Value, hasValue bool) {
 	g.row.Parts = append(g.row.Parts, p)
-	if !hasValue {
-		return
+	if hasValue {
+		g.row.Set(p.Field, v)
 	}
-	if g.row.Scalars == nil {
-		g.row.Scalars = make(map[string]binfmt.Value)
-	}
-	g.row.Scalars[p.Field] = v
 }

@@ -3,7 +3,6 @@
 package tar
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
-	"github.com/stepahead-io/stepahead/binfmt/media"
 )
 
 // Container is the shards of a WebDataset.
@@ -179,14 +177,8 @@ func (s *shard) take(m member) error {
 	}
 	p := foreign.Part{Field: foreign.FieldName(ext)}
 	p.Off, p.Len = m.off, m.size
-	head, behind, err := s.w.At(m.off, min(m.size, media.SniffLen))
-	if err != nil {
+	if err := s.w.Sniff(&p); err != nil {
 		return err
-	}
-	p.Type = media.Type(head)
-	if p.Type != media.Unknown {
-		n := min(m.size, int64(len(head)+len(behind)))
-		p.Width, p.Height = media.Size(p.Type, bytes.NewReader(head[:n]))
 	}
 	v, ok, err := s.value(m, ext)
 	if err != nil {
