@@ -150,6 +150,7 @@ func (o Options) Validate() error {
 	bad(o.Dwell < 0 || o.TTL < 0 || o.AccessAge < 0, "Dwell, TTL or AccessAge is negative")
 	bad(o.RegistryTTL < time.Second || o.RegistryTTL > 10*time.Minute, "RegistryTTL is %v: give 1s to 10m", o.RegistryTTL)
 	bad(o.Sample < 10*time.Millisecond, "Sample is %v: give at least 10ms", o.Sample)
+	bad(o.Sample > o.Dwell, "Sample is %v, Dwell %v: give at most that", o.Sample, o.Dwell)
 	return errors.Join(errs...)
 }
 

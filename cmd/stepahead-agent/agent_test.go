@@ -92,7 +92,14 @@ func TestUsage(t *testing.T) {
 		"twice":           {[]string{"--config", file("node: a\nnode: b\n")}, "node", 2},
 		"bad value":       {[]string{"--config", file("window: many\n")}, "window", 2},
 		"not YAML":        {[]string{"--config", file("{")}, "agent.yaml", 2},
-		"no file":         {[]string{"--config", "/nonexistent"}, "/nonexistent", 2},
+		"no file":         {[]string{"--config", "/nonexistent"}, "/nonexistent", 3},
+		"no file at all":  {[]string{"relay", "print", "--config", "/nonexistent"}, "/nonexistent", 3},
+		"a long file":     {[]string{"--config", "/dev/zero"}, "/dev/zero: more than", 2},
+		"long samples":    {[]string{"--store", "/x", "--node", "n", "--dwell", "2s", "--sample", "3s"}, "--sample 3s: --dwell is 2s", 2},
+		"nothing kept":    {[]string{"--store", "/x", "--node", "n", "--memory", "0"}, "--memory 0: must be more than 0", 2},
+		"a dwell of 0":    {[]string{"--store", "/x", "--node", "n", "--dwell", "0s"}, "--dwell 0: must be more than 0", 2},
+		"told a URL":      {[]string{"--store", "/x", "--node", "n", "--advertise", "https://dn1"}, "give a host or host:port", 2},
+		"no registry":     {[]string{"--store", t.TempDir(), "--node", "local", "--worker", os.Args[0], "--registry", "s3://x/y"}, "--registry: ", 2},
 		"no store":        {[]string{"--store", "s3://x/y", "--node", "n"}, "scheme", 2},
 		"no cluster":      {[]string{"--store", "hdfs://127.0.0.1:1/", "--node", "n"}, "127.0.0.1:1", 3},
 		"no ledger":       {[]string{"--store", t.TempDir(), "--node", "local", "--worker", os.Args[0], "--relay", "/dev/null/x"}, "--relay", 3},
@@ -126,6 +133,11 @@ func TestConfig(t *testing.T) {
 	for _, line := range []string{"store: /data", "memory: 2GiB", `window: "4"`, "dwell: 1s", `cpu-high: "0.75"`, "ttl: 10m0s", `egress: "0"`} {
 		if !strings.Contains(printed, line+"\n") {
 			t.Errorf("%q is not in:\n%s", line, printed)
+		}
+	}
+	for dwell, sample := range map[string]string{"500ms": "500ms", "1m": "1s"} {
+		if _, printed, _ := output("config", "print", "--config", file, "--dwell", dwell); !strings.Contains(printed, "sample: "+sample+"\n") {
+			t.Errorf("with a dwell of %s, want samples every %s in\n%s", dwell, sample, printed)
 		}
 	}
 	again := filepath.Join(t.TempDir(), "again.yaml")

@@ -34,7 +34,7 @@ SIGTERM or SIGINT. Every flag may also stand in the file that --config names, un
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.complete(cmd.Flags()); err != nil {
-				return exit.Usage(err)
+				return err
 			}
 			return serve(cmd.Context(), s, cmd.OutOrStdout())
 		},
@@ -67,7 +67,7 @@ func newConfig(s *settings) *cobra.Command {
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.complete(cmd.Flags()); err != nil {
-				return exit.Usage(err)
+				return err
 			}
 			return s.print(cmd.OutOrStdout(), cmd.Flags())
 		},

@@ -81,7 +81,7 @@ func newRelay(s *settings) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.config != "" {
 				if err := s.read(cmd.Flags()); err != nil {
-					return exit.Usage(err)
+					return err
 				}
 			}
 			return printRelayed(cmd.OutOrStdout(), s, after)

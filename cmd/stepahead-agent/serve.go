@@ -95,7 +95,7 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer lis.Close()
-	if o.Address, err = advertised(s.advertise, lis.Addr(), os.Hostname); err != nil {
+	if o.Address, err = s.advertised(lis.Addr(), os.Hostname); err != nil {
 		return err
 	}
 	a, err := agent.New(o)
@@ -146,7 +146,7 @@ func options(ctx context.Context, s settings, place *address.Place, pool *worker
 		Node: s.node, Store: place.Store, Pool: pool, CacheDir: s.cache, Workers: s.workers,
 		Resolve: place.Resolve,
 		Memory:  int64(s.memory), Window: s.window, Queue: s.queue, Egress: int64(s.egress), Jobs: s.jobs,
-		CPUHigh: s.high, CPULow: s.low, Dwell: s.dwell, TTL: s.ttl, Sample: min(s.sample, max(s.dwell, 10*time.Millisecond)),
+		CPUHigh: s.high, CPULow: s.low, Dwell: s.dwell, TTL: s.ttl, Sample: s.sample,
 		Metrics: registry, Log: log, Registry: hints.DefaultRegistry,
 	}
 	o.Access, _ = place.Store.(agent.Access) // none where the store knows no users
@@ -168,10 +168,13 @@ func options(ctx context.Context, s settings, place *address.Place, pool *worker
 	remote := place.Remote
 	switch s.registry {
 	case "":
-	case "none":
+	case noRegistry:
 		o.Registry = ""
 	default:
 		other, err := address.Open(ctx, s.registry, address.Options{Getenv: os.Getenv})
+		if errors.Is(err, store.ErrName) {
+			return o, done, exit.Usage(fmt.Errorf("--registry: %w", err))
+		}
 		if err != nil {
 			return o, done, fmt.Errorf("--registry: %w", err)
 		}

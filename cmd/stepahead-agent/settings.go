@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepahead-io/stepahead/agent"
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
@@ -61,20 +62,24 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.Float64Var(&s.high, "cpu-high", 0.80, "share of the CPUs used by others at which nothing new starts")
 	f.Float64Var(&s.low, "cpu-low", 0.70, "share below which work starts again")
 	f.DurationVar(&s.dwell, "dwell", 10*time.Second, "how long it must have been below")
-	f.DurationVar(&s.sample, "sample", time.Second, "interval between two samples of the load")
+	f.DurationVar(&s.sample, "sample", 0, "interval between two samples of the load, at most --dwell (default: 1s, or --dwell if that is shorter)")
 	f.DurationVar(&s.ttl, "ttl", 10*time.Minute, "how long a job's tensors stay without a sign of life")
 	f.DurationVar(&s.deadline, "deadline", time.Minute, "time of one preparation before its worker is killed")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
-// complete takes the configuration file for what the command line did not give, and checks all.
+// complete takes the configuration file for what the command line did not give, fills in what depends on other settings, and checks all. A
+// file that cannot be read is no mistake in what was given.
 func (s *settings) complete(f *pflag.FlagSet) error {
 	if s.config != "" {
 		if err := s.read(f); err != nil {
 			return err
 		}
 	}
-	return s.validate()
+	if s.sample == 0 {
+		s.sample = min(time.Second, s.dwell)
+	}
+	return exit.Usage(s.validate())
 }
 
 // read sets the flags that the file names and the command line does not.
@@ -85,7 +90,7 @@ func (s *settings) read(f *pflag.FlagSet) error {
 	}
 	var keys yaml.MapSlice
 	if err := yaml.Unmarshal(data, &keys); err != nil {
-		return fmt.Errorf("--config %s: %w", s.config, err)
+		return exit.Usage(fmt.Errorf("--config %s: %w", s.config, err))
 	}
 	var errs []error
 	for _, k := range keys {
@@ -93,7 +98,7 @@ func (s *settings) read(f *pflag.FlagSet) error {
 			errs = append(errs, fmt.Errorf("--config %s: %w", s.config, err))
 		}
 	}
-	return errors.Join(errs...)
+	return exit.Usage(errors.Join(errs...))
 }
 
 // readBounded reads a file, or a pipe, of at most limit bytes.
@@ -105,7 +110,7 @@ func readBounded(name string, limit int64) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s: more than %d bytes", name, limit)
+		err = exit.Usage(fmt.Errorf("%s: more than %d bytes", name, limit))
 	}
 	return data, err
 }
@@ -160,14 +165,26 @@ func (s *settings) validate() error {
 	if s.workers < 0 || s.deadline < 0 {
 		errs = append(errs, errors.New("--workers and --deadline must not be negative"))
 	}
+	for _, f := range []struct {
+		flag string
+		zero bool
+	}{
+		{"memory", s.memory == 0}, {"window", s.window == 0}, {"queue", s.queue == 0}, {"jobs", s.jobs == 0}, {"cpu-high", s.high == 0},
+		{"cpu-low", s.low == 0}, {"dwell", s.dwell == 0}, {"ttl", s.ttl == 0}, {"deadline", s.deadline == 0},
+	} {
+		if f.zero {
+			errs = append(errs, fmt.Errorf("--%s 0: must be more than 0", f.flag))
+		}
+	}
+	if s.sample > s.dwell {
+		errs = append(errs, fmt.Errorf("--sample %v: --dwell is %v, in which no sample would be taken: give at most that", s.sample, s.dwell))
+	}
 	if series, err := parseLoad(s.load); err != nil {
 		errs = append(errs, fmt.Errorf("--load: %w", err))
 	} else if series != nil && s.datanodePID != "" {
 		errs = append(errs, fmt.Errorf("--datanode-pid: --load %s says the load, and no process is watched: leave one out", s.load))
 	}
-	if s.registry == "none" && s.advertise != "" {
-		errs = append(errs, errors.New("--advertise: --registry none tells nobody: leave one out"))
-	}
+	errs = append(errs, s.checkAdvertise())
 	return errors.Join(errs...)
 }
 

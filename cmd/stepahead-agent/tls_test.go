@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // certificate writes a self-signed certificate for a host, which is its own authority, and its key.
@@ -41,7 +43,10 @@ func certificate(t *testing.T, dir, name, host string) (cert, key string) {
 }
 
 func TestListenSettings(t *testing.T) {
-	good := settings{store: "/x", node: "n", listen: "127.0.0.1:0"}
+	var good settings
+	flags := pflag.NewFlagSet("agent", pflag.ContinueOnError)
+	good.flags(flags)
+	must(t, flags.Parse([]string{"--store", "/x", "--node", "n"}))
 	for name, c := range map[string]struct {
 		change func(*settings)
 		want   string
@@ -90,7 +95,7 @@ func TestAdvertised(t *testing.T) {
 		{"host:", "0.0.0.0:7", "error"},
 		{"https://host", "0.0.0.0:7", "error"},
 	} {
-		got, err := advertised(c.asked, at(c.at), host)
+		got, err := (&settings{advertise: c.asked}).advertised(at(c.at), host)
 		if err != nil {
 			got = "error"
 		}
@@ -98,7 +103,11 @@ func TestAdvertised(t *testing.T) {
 			t.Errorf("%q at %s: %s, %v; want %s", c.asked, c.at, got, err, c.want)
 		}
 	}
-	if _, err := advertised("", at("0.0.0.0:7"), func() (string, error) { return "", errors.New("no name") }); err == nil {
-		t.Error("a host without a name")
+	nameless := func() (string, error) { return "", errors.New("no name") }
+	if _, err := (&settings{}).advertised(at("0.0.0.0:7"), nameless); err == nil || !strings.Contains(err.Error(), "--advertise is needed") {
+		t.Errorf("a host without a name: %v", err)
+	}
+	if got, err := (&settings{registry: noRegistry}).advertised(at("0.0.0.0:7"), nameless); got != "" || err != nil {
+		t.Errorf("a host without a name that tells nobody: %q, %v", got, err)
 	}
 }
