@@ -12,6 +12,14 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
+// MaxFiles bounds the files that are listed of a source, in folders or by name, and held in memory until they are indexed or packed: about 2 GB.
+const MaxFiles = 1 << 24
+
+// TooManyFiles says that the file at is one more than most.
+func TooManyFiles(at string, most int) error {
+	return fmt.Errorf("at %q: more than %d files in all: `stepahead pack` parts of the source one by one, which a loader takes together, or index tar files of it", at, most)
+}
+
 const (
 	defaultBlock   = 128 << 20
 	defaultBinSize = 16 << 30

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/binfmt/draft/drafttest"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
@@ -190,5 +191,51 @@ func TestStoreFolderRefused(t *testing.T) {
 	}
 	if _, err := (Folder{Store: st, Root: "/"}).List(t.Context()); !errors.Is(err, ErrSource) {
 		t.Error("an empty folder was listed")
+	}
+}
+
+// One file more than a source may have is refused while it is listed, wherever it is listed; hidden ones do not count.
+func TestTooManyFiles(t *testing.T) {
+	root := photos(t, 4)
+	put(t, root, "cat/.hidden.jpg", nil)
+	lists := map[string]func(most int) error{
+		"a folder": func(most int) error {
+			_, err := Folder{Root: root}.walk(t.Context(), &Listing{most: most})
+			return err
+		},
+		"a folder in a store": func(most int) error {
+			_, err := Folder{Store: newElsewhere(t, root), Root: "/"}.walkStore(t.Context(), &Listing{most: most})
+			return err
+		},
+		"a CSV list": func(most int) error {
+			return readCSV(strings.NewReader("path\na\nb\nc\nd\n"), &table{ctx: t.Context(), pathColumn: "path", found: &Listing{most: most}})
+		},
+		"a JSON list": func(most int) error {
+			return readJSONL(strings.NewReader("{\"path\":\"a\"}\n{\"path\":\"b\"}\n{\"path\":\"c\"}\n{\"path\":\"d\"}\n"), &table{ctx: t.Context(), pathColumn: "path", found: &Listing{most: most}})
+		},
+	}
+	for name, list := range lists {
+		if err := list(4); err != nil {
+			t.Errorf("%s of as many files as there may be: %v", name, err)
+		}
+		err := list(3)
+		if err == nil || !strings.Contains(err.Error(), "more than 3 files in all") {
+			t.Errorf("%s of one more: %v", name, err)
+		}
+	}
+}
+
+// The sources that commands make have the limit, and say what kind of error it is.
+func TestTooManyFilesAreASourcesFault(t *testing.T) {
+	_, err := Folder{Root: photos(t, 3)}.walk(t.Context(), &Listing{most: 2})
+	if !errors.Is(err, ErrSource) {
+		t.Errorf("%v, want ErrSource", err)
+	}
+	root := t.TempDir()
+	put(t, root, "list.csv", []byte("path\na\n"))
+	for _, src := range []Source{Folder{Root: photos(t, 1)}, List{Path: filepath.Join(root, "list.csv")}} {
+		if l, err := src.List(t.Context()); err != nil || l.most != draft.MaxFiles {
+			t.Errorf("%T: %+v, %v", src, l, err)
+		}
 	}
 }

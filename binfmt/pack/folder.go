@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -41,7 +42,7 @@ func localOnly(st store.Store, path string) []string {
 
 // List walks the folder. Links to files are followed, links to folders refused.
 func (f Folder) List(ctx context.Context) (*Listing, error) {
-	l := &Listing{Store: f.Store, Fields: []binfmt.Field{{Name: orDefault(f.Field, ImageField), Kind: binfmt.Media}}}
+	l := &Listing{Store: f.Store, most: draft.MaxFiles, Fields: []binfmt.Field{{Name: orDefault(f.Field, ImageField), Kind: binfmt.Media}}}
 	at, walk := filesIn(f.Store).address(f.Root), f.walk
 	if f.Store != nil {
 		walk = f.walkStore
@@ -101,7 +102,9 @@ func (f Folder) walk(ctx context.Context, l *Listing) (folders []string, err err
 		if err := regular(file, d); err != nil {
 			return err
 		}
-		l.Entries = append(l.Entries, Entry{Key: filepath.ToSlash(rel), Path: file})
+		if err := l.add(Entry{Key: filepath.ToSlash(rel), Path: file}); err != nil {
+			return fmt.Errorf("%w: %w", err, ErrSource)
+		}
 		return nil
 	})
 	return folders, err
@@ -136,7 +139,9 @@ func (f Folder) walkStore(ctx context.Context, l *Listing) (folders []string, er
 				}
 			default:
 				v := versionOf(i)
-				l.Entries = append(l.Entries, Entry{Key: rel, Path: i.Name, listed: &v})
+				if err := l.add(Entry{Key: rel, Path: i.Name, listed: &v}); err != nil {
+					return nil, fmt.Errorf("%w: %w", err, ErrSource)
+				}
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -62,7 +63,7 @@ func (s List) parse(ctx context.Context, r io.Reader) (*Listing, error) {
 	default:
 		return nil, fmt.Errorf("a list's name ends in .csv, .jsonl or .ndjson, not %q; datasets of other programs (tar, Megatron, MDS, TFRecord) are for `stepahead index`: %w", ext, ErrSource)
 	}
-	t := &table{ctx: ctx, pathColumn: orDefault(s.PathColumn, "path"), forced: s.Kinds}
+	t := &table{ctx: ctx, found: &Listing{Explicit: true, most: draft.MaxFiles}, pathColumn: orDefault(s.PathColumn, "path"), forced: s.Kinds}
 	if err := read(bomless(r), t); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrSource)
 	}
@@ -111,7 +112,7 @@ type table struct {
 	pathColumn string
 	forced     map[string]binfmt.Kind
 	columns    []*listColumn // without the path
-	entries    []Entry
+	found      *Listing
 }
 
 // header sets the columns and returns the place of the path among names.
@@ -161,13 +162,16 @@ func (t *table) row(line int, file string, values []binfmt.Value) error {
 			return fmt.Errorf("line %d: column %q: %w", line, c.name, err)
 		}
 	}
-	t.entries = append(t.entries, Entry{Key: path.Clean(file), Scalars: values, line: line})
+	if err := t.found.add(Entry{Key: path.Clean(file), Scalars: values, line: line}); err != nil {
+		return fmt.Errorf("line %d: %w", line, err)
+	}
 	return nil
 }
 
 // listing settles the kinds of all columns and brings the values to them.
 func (t *table) listing(media string) (*Listing, error) {
-	l := &Listing{Explicit: true, Entries: t.entries, Fields: []binfmt.Field{{Name: media, Kind: binfmt.Media}}}
+	l := t.found
+	l.Fields = []binfmt.Field{{Name: media, Kind: binfmt.Media}}
 	for i, c := range t.columns {
 		if c.name == media {
 			return nil, fmt.Errorf("column %q has the name of the media field: rename it, or give the media field another name", media)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -19,7 +20,7 @@ var ErrChanged = errors.New("the source changed while it was packed")
 
 // Source lists what is to be packed: a Folder or a List.
 type Source interface {
-	// List returns the samples and what is known about them without reading the media.
+	// List returns the samples and what is known about them without reading the media. More than draft.MaxFiles are refused.
 	List(ctx context.Context) (*Listing, error)
 	// Local returns the paths of this machine's files and folders that the source consists of.
 	Local() []string
@@ -46,6 +47,17 @@ type Listing struct {
 	Hidden int
 	// Store holds the files that the entries name. nil: they are this machine's.
 	Store store.Store
+
+	most int // entries
+}
+
+// add takes one more entry.
+func (l *Listing) add(e Entry) error {
+	if len(l.Entries) == l.most {
+		return draft.TooManyFiles(e.Key, l.most)
+	}
+	l.Entries = append(l.Entries, e)
+	return nil
 }
 
 // arrange sorts the entries by key, checks fields and keys and refuses duplicates.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stepahead-io/stepahead/binfmt"
+	"github.com/stepahead-io/stepahead/binfmt/draft"
 	"github.com/stepahead-io/stepahead/binfmt/foreign"
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -28,9 +29,6 @@ type Options struct {
 	Group bool
 }
 
-// maxFiles bounds the files of all folders, which are held in memory until they are indexed: about 2 GB.
-const maxFiles = 1 << 24
-
 // Container is folders of files.
 type Container struct {
 	o    Options
@@ -38,7 +36,7 @@ type Container struct {
 }
 
 // New returns the container.
-func New(o Options) *Container { return &Container{o, maxFiles} }
+func New(o Options) *Container { return &Container{o, draft.MaxFiles} }
 
 // Name implements foreign.Container.
 func (*Container) Name() string { return binfmt.Folder }
@@ -123,7 +121,7 @@ func (c *Container) list(ctx context.Context, st store.Store, root string, room 
 					folders = append(folders, rel)
 				}
 			case len(l.files) == room:
-				return nil, fmt.Errorf("at %q: more than %d files in all: `stepahead pack` folders of it one by one, or index tar files of it: %w", rel, c.most, foreign.ErrContainer)
+				return nil, fmt.Errorf("%w: %w", draft.TooManyFiles(rel, c.most), foreign.ErrContainer)
 			default:
 				l.files = append(l.files, file{path: rel})
 			}
