@@ -98,7 +98,7 @@ type Options struct {
 	// Plans gives the plan of every media field that is delivered as tensors, by field name. A single plan under
 	// the empty name is for the one media field there is.
 	Plans map[string]*transform.Plan
-	// Tokens, when not nil, has batches of tokens delivered.
+	// Tokens, when not nil, has batches of tokens delivered. Plans, Layout, Workers, WorkerPath and OnBadSubstitute are not given then.
 	Tokens *TokenOptions
 	// Fields are the names of the fields to deliver, in any order. Empty: all. One of media or tokens that is named here and
 	// has no plan is delivered as it is stored: FieldData of dtype "bytes". A rank's step has at most 4 GiB of such parts.
@@ -217,8 +217,8 @@ func orDefault[T comparable](v *T, d T) {
 // Validate returns everything that is wrong with the options as far as it can be told without the
 // dataset, or nil.
 func (o Options) Validate() error {
+	errs := o.validateTokens() // which are about what is given
 	o = o.withDefaults()
-	var errs []error
 	bad := func(wrong bool, format string, args ...any) {
 		if wrong {
 			errs = append(errs, fmt.Errorf(format, args...))
@@ -235,7 +235,6 @@ func (o Options) Validate() error {
 	bad(o.Workers < 1 || o.Workers > maxWorkers, "workers: %d: must be 1 to %d", o.Workers, maxWorkers)
 	bad(o.FetchDeadline < 0, "fetch_deadline: %v: must not be negative", o.FetchDeadline)
 	bad(o.CanaryEvery < 0, "canary_every: %d: must not be negative", o.CanaryEvery)
-	errs = append(errs, o.validateTokens()...)
 	return errors.Join(append(errs, o.validateAgents()...)...)
 }
 

@@ -108,8 +108,21 @@ func (o Options) validateTokens() []error {
 	if o.Tokens.VocabSize < 0 {
 		errs = append(errs, fmt.Errorf("tokens: vocab_size: %d: must not be negative; 0 does not check", o.Tokens.VocabSize))
 	}
-	if len(o.Plans) > 0 {
-		errs = append(errs, errors.New("transform: batches of tokens have no media field: leave the plan out"))
+	for _, unused := range []struct {
+		given bool
+		name  string
+		value any
+		why   string
+	}{
+		{len(o.Plans) > 0, "transform", "a plan", "batches of tokens have no media field"},
+		{o.Layout != "", "layout", o.Layout, "batches of tokens have no pictures"},
+		{o.Workers != 0, "workers", o.Workers, "tokens need no worker processes"},
+		{o.WorkerPath != "", "worker", o.WorkerPath, "tokens need no worker processes"},
+		{o.OnBad == sampler.OnBadSubstitute, "on_bad", o.OnBad, "bad tokens have no substitute: they stop the run"},
+	} {
+		if unused.given {
+			errs = append(errs, fmt.Errorf("%s: %v: %s: leave it out", unused.name, unused.value, unused.why))
+		}
 	}
 	return errs
 }

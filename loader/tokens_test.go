@@ -21,6 +21,7 @@ import (
 	"github.com/stepahead-io/stepahead/binfmt"
 	"github.com/stepahead-io/stepahead/sampler"
 	"github.com/stepahead-io/stepahead/sampler/tokens"
+	"github.com/stepahead-io/stepahead/transform"
 )
 
 // Every field of every batch is what the pieces of the order say, for every packing, type and choice of fields.
@@ -359,4 +360,26 @@ func TestTokensCancelledPlanning(t *testing.T) {
 	if w := looks[tokens.Windows]; looks[tokens.Chunk] < w+2 || looks[tokens.BestFit] < w+8 {
 		t.Errorf("Open looked so often at its context: %v; want 2 more for chunks than for windows, 8 more for best fit", looks)
 	}
+}
+
+// What is about pictures says nothing beside tokens, and is refused.
+func TestTokensRefuseWhatIsAboutPictures(t *testing.T) {
+	k := newTokenKit(t, "uint8", []int64{30})
+	for want, change := range map[string]func(*Options){
+		"transform: ":           func(o *Options) { o.Plans = map[string]*transform.Plan{"": cropPlan(t)} },
+		"layout: contiguous: ":  func(o *Options) { o.Layout = Contiguous },
+		"workers: 2: ":          func(o *Options) { o.Workers = 2 },
+		"worker: /w: ":          func(o *Options) { o.WorkerPath = "/w" },
+		"on_bad: substitute: ":  func(o *Options) { o.OnBad = sampler.OnBadSubstitute },
+		"on_bad: \"otherwise\"": func(o *Options) { o.OnBad = "otherwise" },
+	} {
+		o := k.options(TokenOptions{SequenceLength: 4}, 2)
+		change(&o)
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+	o := k.options(TokenOptions{SequenceLength: 4}, 2)
+	o.OnBad = sampler.OnBadRaise // which is what happens
+	must(t, mustOpen(t, o).Close())
 }

@@ -135,8 +135,8 @@ func (o options) openIn(ctx context.Context, open places, names []string, plans 
 	if err != nil {
 		return nil, err
 	}
-	program := ""
-	if len(plans) > 0 { // else there is nothing to transform
+	program := o.WorkerPath
+	if len(plans) > 0 && o.Tokens == nil { // else there is nothing to transform
 		if program, err = worker.Find(o.WorkerPath); err != nil {
 			return nil, &workerError{err}
 		}

@@ -75,17 +75,18 @@ class DataLoader:
             is the token's, and another one is an error. Default: the scheduler's variable or random;
             agreed through torch.distributed.
         tokens: `stepahead.Tokens(sequence_length)` for batches of tokens, of a dataset of token sequences. Agents
-            prepare media only: such batches are read from the store.
+            prepare media only: such batches are read from the store. What is about pictures (transform, layout, workers, worker) is
+            refused beside it, and on_bad="substitute": bad tokens stop the run.
         fields: the fields to deliver. Default: all. A field of files (media) that is named here and has no plan comes as a
             list of bytes, as they are stored: `fields=["image", "json"], transform={"image": plan}`.
-        on_bad: "substitute" replaces a sample whose content is bad by one that every rank and every
+        on_bad: "substitute" (default) replaces a sample whose content is bad by one that every rank and every
             restart replaces it by; "raise" stops with BadSampleError. A picture that is too small for the
             plan is not bad and stops with PlanError.
-        layout: "channels_last" (a view) or "contiguous" (a copy).
+        layout: "channels_last" (default, a view) or "contiguous" (a copy).
         output: "torch" or "numpy". Default: torch where it is installed.
         prefetch: steps built ahead; 0 means the default. Bounds memory, never changes what comes.
         workers: local worker processes. Default, also of 0: the CPUs, at most 8.
-        worker: path of the worker program. Default: the one that the wheel carries.
+        worker: path of the worker program. Default: the one that the wheel carries. Without a transform there are no workers.
         record: a file that gets one proof record for every sample delivered (`stepahead digest`).
         stats: a file that gets one JSON line for every step with what it cost.
         registry: the store's folder in which agents register. Default: `/.stepahead/agents`.
@@ -145,8 +146,8 @@ class DataLoader:
         run: str | None = None,
         tokens: _tokens.Tokens | None = None,
         fields: Sequence[str] | None = None,
-        on_bad: str = "substitute",
-        layout: str = "channels_last",
+        on_bad: str | None = None,
+        layout: str | None = None,
         output: str | None = None,
         prefetch: int | None = None,
         workers: int | None = None,
@@ -227,7 +228,7 @@ class DataLoader:
             "layout": _arguments.text("layout", layout),
             "prefetch": _arguments.whole("prefetch", prefetch),
             "workers": _arguments.whole("workers", workers),
-            "worker": _arguments.path("worker", worker) or _bundled_worker(),
+            "worker": _arguments.path("worker", worker) or (_bundled_worker() if tokens is None else None),
             "record": _arguments.path("record", record),
             "stats": _arguments.path("stats", stats),
             "registry": _arguments.text("registry", registry),

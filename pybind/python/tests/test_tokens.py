@@ -12,6 +12,7 @@ import stepahead
 import torch
 from conftest import run
 from stepahead import Tokens, megatron
+from stepahead import transforms as T
 
 CODES = {"uint16": 8, "int32": 4}
 Stream = np.ndarray
@@ -149,6 +150,11 @@ def test_wrong_arguments(corpus: tuple[pathlib.Path, Stream], tmp_path: pathlib.
         stepahead.DataLoader(dataset, batch_size=1, tokens=order, seed=0)
     with pytest.raises(stepahead.OptionError, match="shuffle"):
         stepahead.DataLoader(dataset, batch_size=1, tokens=order, shuffle=True)
+    for name, value in {"layout": "contiguous", "workers": 2, "worker": "w", "on_bad": "substitute"}.items():
+        with pytest.raises(stepahead.OptionError, match=f"{name}: {value}: .*: leave it out"):
+            stepahead.DataLoader(dataset, batch_size=1, tokens=Tokens(64), **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(stepahead.OptionError, match=r"transform: .*: leave it out"):
+        stepahead.DataLoader(dataset, batch_size=1, tokens=Tokens(64), transform=T.Compose([T.DecodeImage()]))
     with pytest.raises(stepahead.OptionError, match="tokens="):
         stepahead.DataLoader(dataset, batch_size=1, tokens=64)  # type: ignore[arg-type]
     with pytest.raises(stepahead.OptionError, match="make batches of them with tokens="):
