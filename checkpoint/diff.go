@@ -38,6 +38,26 @@ func (d Difference) String() string {
 type DiffOptions struct {
 	// Metadata compares names, dtypes and shapes alone.
 	Metadata bool
+	// Progress, if not nil, is called with the bytes read so far, of those of both; one call at a time. Of tensors only elements are read.
+	Progress func(done int64)
+}
+
+// after returns Progress of one checkpoint after so many bytes of another.
+func (o DiffOptions) after(before int64) func(done int64) {
+	if o.Progress == nil {
+		return nil
+	}
+	return func(done int64) { o.Progress(before + done) }
+}
+
+// add returns what tells Progress of n more bytes.
+func (o DiffOptions) add() func(n int) {
+	done := int64(0)
+	return func(n int) {
+		if done += int64(n); o.Progress != nil {
+			o.Progress(done)
+		}
+	}
 }
 
 // Diff compares two checkpoints, whatever layouts they have, and calls show with each difference, in the order of names; an error of show
@@ -46,6 +66,7 @@ func Diff(ctx context.Context, a, b *Checkpoint, o DiffOptions, show func(Differ
 	if a.Tensors == nil || b.Tensors == nil {
 		return diffFiles(ctx, a, b, o, show)
 	}
+	read := o.add()
 	names := func(c *Checkpoint) []string {
 		var all []string
 		for _, t := range c.Tensors {
@@ -59,12 +80,12 @@ func Diff(ctx context.Context, a, b *Checkpoint, o DiffOptions, show func(Differ
 		}
 		first, _ := a.Lookup(name)
 		second, _ := b.Lookup(name)
-		return diffTensor(ctx, a, b, first, second, o, show)
+		return diffTensor(ctx, a, b, first, second, o, read, show)
 	})
 	if err != nil {
 		return err
 	}
-	return diffBlobs(ctx, a, b, o, show)
+	return diffBlobs(ctx, a, b, o, read, show)
 }
 
 // inBoth goes through two sorted lists of names. kind is "" of a name that both have.
@@ -89,7 +110,7 @@ func inBoth(a, b []string, each func(name, kind string) error) error {
 	return nil
 }
 
-func diffTensor(ctx context.Context, a, b *Checkpoint, first, second *Tensor, o DiffOptions, show func(Difference) error) error {
+func diffTensor(ctx context.Context, a, b *Checkpoint, first, second *Tensor, o DiffOptions, read func(int), show func(Difference) error) error {
 	switch {
 	case !SameDtype(first.Dtype, second.Dtype):
 		return show(Difference{Kind: "dtype", Tensor: first.Name, Detail: first.Dtype + " and " + second.Dtype})
@@ -106,6 +127,7 @@ func diffTensor(ctx context.Context, a, b *Checkpoint, first, second *Tensor, o 
 	if err != nil {
 		return err
 	}
+	read(len(x) + len(y))
 	if at := differAt(x, y); at >= 0 {
 		return show(Difference{Kind: "bytes", Tensor: first.Name, Detail: fmt.Sprintf("the first at byte %d of %d", at, len(x))})
 	}
@@ -126,7 +148,7 @@ func differAt(x, y []byte) int {
 	return n
 }
 
-func diffBlobs(ctx context.Context, a, b *Checkpoint, o DiffOptions, show func(Difference) error) error {
+func diffBlobs(ctx context.Context, a, b *Checkpoint, o DiffOptions, read func(int), show func(Difference) error) error {
 	byName := func(c *Checkpoint) (map[string]*Blob, []string) {
 		all, names := map[string]*Blob{}, []string(nil)
 		for i := range c.Blobs {
@@ -152,6 +174,7 @@ func diffBlobs(ctx context.Context, a, b *Checkpoint, o DiffOptions, show func(D
 		if err != nil {
 			return err
 		}
+		read(len(x) + len(y))
 		if at := differAt(x, y); at >= 0 {
 			return show(Difference{Kind: "bytes", Blob: name, Detail: fmt.Sprintf("the first at byte %d", at)})
 		}
@@ -163,14 +186,16 @@ func diffBlobs(ctx context.Context, a, b *Checkpoint, o DiffOptions, show func(D
 func diffFiles(ctx context.Context, a, b *Checkpoint, o DiffOptions, show func(Difference) error) error {
 	var sums [2]map[string]FileDigest
 	var names [2][]string
+	before := int64(0)
 	for i, c := range []*Checkpoint{a, b} {
 		sums[i] = map[string]FileDigest{}
 		d := c.digestOf(make([]uint32, len(c.Files)))
 		if !o.Metadata {
 			var err error
-			if d, err = c.Digest(ctx, ReadOptions{}); err != nil {
+			if d, err = c.Digest(ctx, ReadOptions{Progress: o.after(before)}); err != nil {
 				return err
 			}
+			before += c.Bytes()
 		}
 		for _, f := range d.Files {
 			sums[i][f.Name] = f

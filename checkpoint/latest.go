@@ -30,6 +30,11 @@ func Candidates(ctx context.Context, st store.Store, root string) ([]Candidate, 
 	if err != nil {
 		return nil, err
 	}
+	return candidates(infos), nil
+}
+
+// candidates are those of a folder's list.
+func candidates(infos []store.Info) []Candidate {
 	var found []Candidate
 	for _, i := range infos {
 		if i.Dir && !strings.HasPrefix(path.Base(i.Name), ".") {
@@ -39,7 +44,7 @@ func Candidates(ctx context.Context, st store.Store, root string) ([]Candidate, 
 	slices.SortStableFunc(found, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(b.Step, a.Step), strings.Compare(b.Path, a.Path))
 	})
-	return found, nil
+	return found
 }
 
 // Latest opens the newest complete checkpoint below a root, by the number at the end of names. Newer ones that are not complete, or
@@ -60,7 +65,7 @@ func Latest(ctx context.Context, st store.Store, root string, o Options) (c *Che
 		case ctx.Err() != nil:
 			return nil, skipped, ctx.Err()
 		case passable(err):
-			skipped = append(skipped, fmt.Errorf("%s: %w", st.Address(candidate.Path), err))
+			skipped = append(skipped, err)
 		default:
 			return nil, skipped, err
 		}
@@ -68,6 +73,9 @@ func Latest(ctx context.Context, st store.Store, root string, o Options) (c *Che
 	reasons := fmt.Sprintf("none of %d folders is one", len(candidates))
 	for _, s := range skipped[:min(len(skipped), 3)] {
 		reasons += "; " + s.Error()
+	}
+	if _, err := look(ctx, st, root); err == nil {
+		reasons = "it is a checkpoint itself: give the folder above it"
 	}
 	return nil, skipped, fmt.Errorf("checkpoint.Latest %s: %w: %s", st.Address(root), ErrNone, reasons)
 }

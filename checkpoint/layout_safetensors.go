@@ -154,7 +154,7 @@ func (r *reader) readParts(files []int, headers []*safetensors.Header) error {
 		}
 		if !parts {
 			if len(r.c.Problems) == 0 {
-				r.problem("index-missing", name, "there are %d files with tensors and no index that says which belong together", len(files))
+				r.problem("index-missing", name, "there are %d files with tensors and no index that says which belong together: name one of the files if each is a model of its own", len(files))
 			}
 			r.c.Tensors = []Tensor{}
 			return nil

@@ -27,7 +27,7 @@ func look(ctx context.Context, st store.Store, name string) (*Checkpoint, error)
 	c := &Checkpoint{Path: name, dir: name, Step: stepOf(name), st: st, byName: map[string]int{}}
 	if !info.Dir {
 		if c.Layout = layoutOfFile(name); c.Layout == "" {
-			return nil, fmt.Errorf("checkpoint %s: a file of no known layout: %w", st.Address(name), ErrNone)
+			return nil, fmt.Errorf("checkpoint %s: %w: a file of no known layout: give a file of weights, or the folder of a checkpoint", st.Address(name), ErrNone)
 		}
 		c.dir = path.Dir(name)
 		c.Files = []File{fileOf(c.dir, info)}
@@ -39,13 +39,22 @@ func look(ctx context.Context, st store.Store, name string) (*Checkpoint, error)
 		return nil, err
 	}
 	if c.Layout = detect(name, baseNames(infos)); c.Layout == "" {
-		return nil, fmt.Errorf("checkpoint %s: a folder of no known layout: %w", st.Address(name), ErrNone)
+		return nil, fmt.Errorf("checkpoint %s: %w: a folder of no known layout%s", st.Address(name), ErrNone, steps(infos))
 	}
 	if err := c.list(ctx, infos); err != nil {
 		return nil, err
 	}
 	c.number()
 	return c, nil
+}
+
+// steps says that a folder is one of checkpoints, most likely: people give the folder of a run where the one of a step is asked for.
+func steps(infos []store.Info) string {
+	all := candidates(infos)
+	if len(all) == 0 || all[0].Step < 0 {
+		return ""
+	}
+	return fmt.Sprintf(", with folders in it such as %s: give one of those, or ask for the latest", path.Base(all[0].Path))
 }
 
 // baseNames are the last parts of names, of folders with a slash.

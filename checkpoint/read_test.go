@@ -322,7 +322,15 @@ func TestLatest(t *testing.T) {
 	if c, skipped := latest(); c.Step != 20 || len(skipped) != 0 {
 		t.Errorf("step %d, skipped %v", c.Step, skipped)
 	}
-	if _, _, err := Latest(t.Context(), f, "/logs", Options{}); !errors.Is(err, ErrNone) {
+	for root, want := range map[string]string{"/logs": "none of 0 folders is one", "/iter_0000010": "it is a checkpoint itself: give the folder above it"} {
+		if _, _, err := Latest(t.Context(), f, root, Options{}); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", root, err, want)
+		}
+	}
+	if _, err := Open(t.Context(), f, "/", Options{}); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "such as iter_0000020: give one of those") {
+		t.Error(err)
+	}
+	if _, err := Open(t.Context(), f, "/iter_0000010/.metadata", Options{}); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "or the folder of a checkpoint") {
 		t.Error(err)
 	}
 }

@@ -52,12 +52,12 @@ func OnSignal() (context.Context, context.CancelFunc) {
 
 // Run runs a command with its arguments, says on its error output what went wrong, and returns the exit
 // code. What fails before the command's own work begins is a mistake in the command line: an unknown flag
-// or command, a missing flag, a wrong number of arguments. root must not be run again.
+// or command, a missing flag, a wrong number of arguments; how the command is used is said too. root must not be run again.
 func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	began := false
 	watch(root, &began)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return OK
 	}
@@ -67,6 +67,9 @@ func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	case errors.As(err, &c):
 		return c.code
 	case !began:
+		if !ran.HasSubCommands() {
+			fmt.Fprintf(root.ErrOrStderr(), "usage: %s (%s --help says more)\n", ran.UseLine(), ran.CommandPath())
+		}
 		return Misused
 	}
 	return Environment

@@ -46,7 +46,7 @@ func TestRun(t *testing.T) {
 		"environment":      {good, fs.ErrNotExist, exit.Environment, "not exist"},
 		"required flag":    {[]string{"group", "work", "file"}, nil, exit.Misused, `required flag(s) "key" not set`},
 		"too many":         {append(good, "more"), nil, exit.Misused, "accepts 1 arg(s), received 2"},
-		"too few":          {good[:4], nil, exit.Misused, "accepts 1 arg(s), received 0"},
+		"too few":          {good[:4], nil, exit.Misused, "accepts 1 arg(s), received 0\nusage: prog group work FILE [flags] (prog group work --help says more)\n"},
 		"unknown flag":     {append(good, "--colour"), nil, exit.Misused, "--colour"},
 		"bad value":        {[]string{"group", "work", "--key"}, nil, exit.Misused, "needs an argument"},
 		"unknown command":  {[]string{"steal"}, nil, exit.Misused, "steal"},

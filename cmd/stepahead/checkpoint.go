@@ -16,12 +16,14 @@ import (
 func newCheckpointCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "checkpoint",
-		Short: "List, inspect, verify, print, compare and watch checkpoints",
+		Short: "List, find, inspect, verify, print, compare and watch checkpoints",
 		Long: `Look at checkpoints where they lie, without torch: safetensors and Hugging Face folders, torch's distributed checkpoints,
 Megatron's torch_dist, DeepSpeed and its universal checkpoints, torch_checkpointing and other files of torch.save (of which only files are
 known). No pickle is run.`,
+		Args: onlyCommands,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(newCheckpointLsCommand(), newCheckpointInspectCommand(), newCheckpointVerifyCommand(), newCheckpointCatCommand(), newCheckpointDiffCommand(),
+	c.AddCommand(newCheckpointLsCommand(), newCheckpointLatestCommand(), newCheckpointInspectCommand(), newCheckpointVerifyCommand(), newCheckpointCatCommand(), newCheckpointDiffCommand(),
 		newCheckpointReadersCommand(), newCheckpointWatchCommand())
 	return c
 }
@@ -43,10 +45,17 @@ func (f *checkpointFlags) options() checkpoint.Options {
 	return checkpoint.Options{WorldSize: f.world, Settle: f.settle}
 }
 
-// withCheckpoint opens the checkpoint at a URL for the time of use.
-func withCheckpoint(ctx context.Context, url string, f checkpointFlags, use func(c *checkpoint.Checkpoint) error) (err error) {
+func (f *checkpointFlags) check() error {
 	if f.world < 0 || f.settle < 0 {
 		return exit.Usage(errors.New("checkpoint: --world-size and --settle must not be negative"))
+	}
+	return nil
+}
+
+// withCheckpoint opens the checkpoint at a URL for the time of use.
+func withCheckpoint(ctx context.Context, url string, f checkpointFlags, use func(c *checkpoint.Checkpoint) error) (err error) {
+	if err := f.check(); err != nil {
+		return err
 	}
 	p, err := openNamed(ctx, url)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -76,7 +77,17 @@ func catBlob(ctx context.Context, c *checkpoint.Checkpoint, name string) ([]byte
 	if c.Tensors == nil {
 		return nil, exit.Usage(fmt.Errorf("checkpoint cat %s: the tensors of a %s checkpoint are torch's to load", c.URL(), c.Layout))
 	}
-	return nil, exit.Usage(fmt.Errorf("checkpoint cat %s: there is no tensor %q: `stepahead checkpoint inspect --tensors` lists them", c.URL(), name))
+	return nil, exit.Usage(fmt.Errorf("checkpoint cat %s: there is no tensor %q%s: `stepahead checkpoint inspect --tensors` lists them", c.URL(), name, nearTensor(c, name)))
+}
+
+// nearTensor asks whether another name was meant.
+func nearTensor(c *checkpoint.Checkpoint, name string) string {
+	for _, t := range c.Tensors {
+		if strings.EqualFold(t.Name, name) || strings.HasSuffix(t.Name, "."+name) || strings.HasSuffix(name, "."+t.Name) {
+			return fmt.Sprintf(", but %q", t.Name)
+		}
+	}
+	return ""
 }
 
 func newCheckpointDiffCommand() *cobra.Command {
@@ -93,7 +104,7 @@ however they are cut into chunks. Checkpoints whose tensors only torch reads are
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withCheckpoint(cmd.Context(), args[0], f, func(a *checkpoint.Checkpoint) error {
 				return withCheckpoint(cmd.Context(), args[1], f, func(b *checkpoint.Checkpoint) error {
-					return runCheckpointDiff(cmd.Context(), cmd.OutOrStdout(), a, b, metadata, f.json)
+					return runCheckpointDiff(cmd.Context(), cmd.OutOrStdout(), newMeter(cmd.ErrOrStderr()), a, b, metadata, f.json)
 				})
 			})
 		},
@@ -103,17 +114,20 @@ however they are cut into chunks. Checkpoints whose tensors only torch reads are
 	return c
 }
 
-func runCheckpointDiff(ctx context.Context, out io.Writer, a, b *checkpoint.Checkpoint, metadata, asJSON bool) error {
+func runCheckpointDiff(ctx context.Context, out io.Writer, progress *meter, a, b *checkpoint.Checkpoint, metadata, asJSON bool) error {
 	differ := 0
 	e := json.NewEncoder(out)
-	err := checkpoint.Diff(ctx, a, b, checkpoint.DiffOptions{Metadata: metadata}, func(d checkpoint.Difference) error {
+	o := checkpoint.DiffOptions{Metadata: metadata, Progress: progress.ofBytes("diff", a.Bytes()+b.Bytes())}
+	err := checkpoint.Diff(ctx, a, b, o, func(d checkpoint.Difference) error {
 		differ++
+		progress.clear()
 		if asJSON {
 			return e.Encode(d)
 		}
 		_, err := fmt.Fprintln(out, d)
 		return err
 	})
+	progress.done()
 	if store.ClassOf(err) == store.Corrupt || errors.Is(err, checkpoint.ErrIncomplete) {
 		return exit.Finding(err)
 	}
@@ -123,5 +137,17 @@ func runCheckpointDiff(ctx context.Context, out io.Writer, a, b *checkpoint.Chec
 	if differ > 0 {
 		return exit.Finding(fmt.Errorf("checkpoint diff: %s", counted(differ, "difference")))
 	}
-	return nil
+	if asJSON {
+		return nil
+	}
+	_, err = fmt.Fprintf(out, "equal: %s\n", compared(a))
+	return err
+}
+
+// compared says what of a checkpoint is compared with one that turned out to be equal.
+func compared(c *checkpoint.Checkpoint) string {
+	if c.Tensors == nil {
+		return counted(len(c.Files), "file")
+	}
+	return counted(len(c.Tensors), "tensor") + ", " + counted(len(c.Blobs), "other value")
 }

@@ -29,7 +29,7 @@ not believed: one that names a checkpoint that is missing or not complete is sai
   stepahead checkpoint ls runs/7b --json | jq -r 'select(.complete) | .url' | head -1   # the newest that is whole`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runCheckpointLs(cmd.Context(), args[0], f, cmd.OutOrStdout())
+			return runCheckpointLs(cmd.Context(), args[0], f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f.add(c)
@@ -53,7 +53,10 @@ type listedCheckpoint struct {
 	Error string `json:"error,omitempty"`
 }
 
-func runCheckpointLs(ctx context.Context, url string, f checkpointFlags, out io.Writer) (err error) {
+func runCheckpointLs(ctx context.Context, url string, f checkpointFlags, out, errs io.Writer) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
 	p, err := openNamed(ctx, url)
 	if err != nil {
 		return fmt.Errorf("checkpoint ls: %w", err)
@@ -88,6 +91,9 @@ func runCheckpointLs(ctx context.Context, url string, f checkpointFlags, out io.
 		default:
 			all = append(all, listedCheckpoint{Name: path.Base(candidate.Path), URL: p.Store.Address(candidate.Path), Step: stepOrNull(candidate.Step), Error: err.Error()})
 		}
+	}
+	if len(all) == 0 {
+		fmt.Fprintf(errs, "checkpoint ls %s: no checkpoints: folders in it are looked at (%d), those in them are not\n", p.Store.Address(p.Name), len(candidates))
 	}
 	return printCheckpoints(out, all, judged.list(), f.json)
 }
@@ -189,6 +195,13 @@ func printCheckpoints(out io.Writer, all []listedCheckpoint, trackers []listedTr
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, l := range all {
+		if l.Error != "" {
+			if _, err := fmt.Fprintf(out, "unreadable: %s\n", l.Error); err != nil {
+				return err
+			}
+		}
 	}
 	for _, t := range trackers {
 		if t.Problem != nil {

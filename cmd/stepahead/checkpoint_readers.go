@@ -25,6 +25,9 @@ tensors lie, the layout's names and how the ranks divide the model among them sa
 		Example: `  stepahead checkpoint readers runs/7b/iter_0001000 --ranks 2048 --tensor 8 --pipeline 4`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("ranks") {
+				return exit.Usage(errors.New("checkpoint readers: --ranks N, the number of ranks of the job, is missing"))
+			}
 			return withCheckpoint(cmd.Context(), args[0], f, func(c *checkpoint.Checkpoint) error {
 				return printReaders(cmd.OutOrStdout(), c, p, f.json)
 			})

@@ -84,6 +84,20 @@ func TestCheckpointLsTrackers(t *testing.T) {
 	}
 }
 
+// TestCheckpointLsSaysWhy: what cannot be read is there with the reason, and a folder without checkpoints is no silence.
+func TestCheckpointLsSaysWhy(t *testing.T) {
+	root := checkpoints(t)
+	must(t, os.WriteFile(filepath.Join(root, "step-1", "model.safetensors"), []byte("12345678"), 0o644))
+	code, out, errOut := command(t, "checkpoint", "ls", root)
+	if code != exit.OK || errOut != "" || !strings.Contains(out, "unreadable: checkpoint: "+filepath.Join(root, "step-1", "model.safetensors")) || !strings.Contains(out, `rule "length"`) {
+		t.Errorf("exit %d: %s\n%s", code, out, errOut)
+	}
+	code, out, errOut = command(t, "checkpoint", "ls", filepath.Dir(root))
+	if code != exit.OK || strings.Count(out, "\n") != 1 || !strings.Contains(errOut, "no checkpoints: folders in it are looked at (1)") {
+		t.Errorf("exit %d: %s\n%s", code, out, errOut)
+	}
+}
+
 func TestCheckpointInspect(t *testing.T) {
 	root := checkpoints(t)
 	code, out, errOut := command(t, "checkpoint", "inspect", "--tensors", "--files", filepath.Join(root, "step-1"))
@@ -142,8 +156,37 @@ func TestCheckpointCatAndDiff(t *testing.T) {
 	if code, out, _ := command(t, "checkpoint", "diff", whole, other); code != exit.Found || out != "bytes: tensor \"w\": the first at byte 4 of 8\n" {
 		t.Errorf("exit %d: %s", code, out)
 	}
-	if code, out, _ := command(t, "checkpoint", "diff", "--metadata", whole, other); code != exit.OK || out != "" {
+	if code, out, _ := command(t, "checkpoint", "diff", "--metadata", whole, other); code != exit.OK || out != "equal: 1 tensor, 0 other values\n" {
 		t.Errorf("exit %d: %s", code, out)
+	}
+	if code, out, _ := command(t, "checkpoint", "diff", "--json", whole, whole); code != exit.OK || out != "" {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if code, _, errOut := command(t, "checkpoint", "cat", whole, "module.W"); code != exit.Misused || strings.Contains(errOut, "but") {
+		t.Errorf("exit %d: %s", code, errOut)
+	}
+	if code, _, errOut := command(t, "checkpoint", "cat", whole, "module.w"); code != exit.Misused || !strings.Contains(errOut, `no tensor "module.w", but "w"`) {
+		t.Errorf("exit %d: %s", code, errOut)
+	}
+}
+
+func TestCheckpointLatest(t *testing.T) {
+	root := checkpoints(t)
+	code, out, errOut := command(t, "checkpoint", "latest", root)
+	if code != exit.OK || out != filepath.Join(root, "step-1")+"\n" || !strings.Contains(errOut, "passed over checkpoint "+filepath.Join(root, "step-2")) || strings.Contains(errOut, "logs") {
+		t.Errorf("exit %d: %q %s", code, out, errOut)
+	}
+	code, out, _ = command(t, "checkpoint", "latest", "--json", root)
+	var l listedCheckpoint
+	must(t, json.Unmarshal([]byte(out), &l))
+	if code != exit.OK || l.Name != "step-1" || *l.Step != 1 || len(l.Identity) != 64 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if code, out, errOut := command(t, "checkpoint", "latest", filepath.Join(root, "logs")); code != exit.Found || out != "" || !strings.Contains(errOut, "none of 0 folders") {
+		t.Errorf("exit %d: %q %s", code, out, errOut)
+	}
+	if code, _, errOut := command(t, "checkpoint", "latest", root, "--settle", "-1s"); code != exit.Misused || !strings.Contains(errOut, "negative") {
+		t.Errorf("exit %d: %s", code, errOut)
 	}
 }
 
@@ -242,8 +285,12 @@ func TestCheckpointExitCodes(t *testing.T) {
 		{exit.Environment, []string{"inspect", filepath.Join(root, "gone")}, "gone"},
 		{exit.Found, []string{"inspect", bad}, `rule "length"`},
 		{exit.Misused, []string{"inspect", bad, "--world-size", "-1"}, "negative"},
-		{exit.Misused, []string{"cat", bad}, "arg"},
-		{exit.Misused, []string{"readers", filepath.Join(root, "step-1")}, "Ranks is 0"},
+		{exit.Misused, []string{"cat", bad}, "usage: stepahead checkpoint cat URL NAME"},
+		{exit.Misused, []string{"inspct", bad}, `unknown command "inspct": did you mean inspect?`},
+		{exit.Misused, []string{"sing", bad}, "`stepahead checkpoint --help` lists them"},
+		{exit.OK, nil, ""},
+		{exit.Misused, []string{"readers", filepath.Join(root, "step-1")}, "--ranks N, the number of ranks of the job, is missing"},
+		{exit.Misused, []string{"readers", filepath.Join(root, "step-1"), "--ranks", "0"}, "Ranks is 0"},
 		{exit.Misused, []string{"readers", filepath.Join(root, "step-1"), "--ranks", "8", "--tensor", "3"}, "cannot be divided"},
 		{exit.Misused, []string{"watch", root, "--interval", "-1s"}, "negative"},
 	} {

@@ -26,15 +26,9 @@ func newRoot() *cobra.Command {
 		Short:         "Datasets, order and transforms of the stepahead loader",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return unknownCommand(cmd, args[0])
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          onlyCommands,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if words := cmd.Flags().Args(); cmd == root && len(words) > 0 { // the flag is that of a misspelt command
 			return unknownCommand(root, words[0])
@@ -45,9 +39,19 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-func unknownCommand(root *cobra.Command, name string) error {
-	if near := root.SuggestionsFor(name); len(near) > 0 {
+// onlyCommands are the arguments of a command that does nothing but have commands of its own.
+func onlyCommands(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return unknownCommand(c, args[0])
+}
+
+// unknownCommand is the error of a word that is no command of c.
+func unknownCommand(c *cobra.Command, name string) error {
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(name); len(near) > 0 {
 		return fmt.Errorf("unknown command %q: did you mean %s?", name, strings.Join(near, " or "))
 	}
-	return fmt.Errorf("unknown command %q: `stepahead --help` lists them", name)
+	return fmt.Errorf("unknown command %q: `%s --help` lists them", name, c.CommandPath())
 }

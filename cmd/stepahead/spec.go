@@ -21,7 +21,7 @@ func newSpecCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "spec",
 		Short: "Check a spec of an order, and say what it means",
-		Args:  cobra.NoArgs,
+		Args:  onlyCommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(

@@ -23,7 +23,7 @@ func newTokenCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "token",
 		Short: "Make keys, and tokens that let a job ask agents",
-		Args:  cobra.NoArgs,
+		Args:  onlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return exit.Usage(fmt.Errorf("token: say what to do: mint or keygen (see %s --help)", cmd.CommandPath()))
 		},
