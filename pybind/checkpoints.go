@@ -3,7 +3,6 @@ package pybind
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/store"
@@ -12,9 +11,7 @@ import (
 // checkpointOpened is what Python learns of a checkpoint.
 type checkpointOpened struct {
 	Checkpoint int64                `json:"checkpoint"`
-	Path       string               `json:"path"`
 	Layout     checkpoint.Layout    `json:"layout"`
-	SaveID     string               `json:"save_id"`
 	Identity   string               `json:"identity"`
 	Files      []checkpoint.File    `json:"files"`
 	Tensors    []tensorDescription  `json:"tensors,omitempty"`
@@ -46,21 +43,18 @@ func (c checkpointOpened) drop() { c.s.checkpoints.take(c.Checkpoint) }
 
 // checkpoint looks at a checkpoint and pins the version of each file.
 func (s *openStore) checkpoint(ctx context.Context, a struct {
-	Name      string  `json:"name"`
-	WorldSize int     `json:"world_size"`
-	Settle    float64 `json:"settle"`  // seconds
-	Tensors   bool    `json:"tensors"` // they are described
+	Name    string `json:"name"`
+	Tensors bool   `json:"tensors"` // they are described
 }) (any, error) {
 	st := s.place.Store
 	if s.cache != nil {
 		st = sharing{Store: st, cache: s.cache, address: st.Address("/")}
 	}
-	settle := time.Duration(a.Settle * float64(time.Second))
-	c, err := checkpoint.Open(ctx, st, a.Name, checkpoint.Options{WorldSize: a.WorldSize, Settle: settle})
+	c, err := checkpoint.Open(ctx, st, a.Name, checkpoint.Options{})
 	if err != nil {
 		return nil, err
 	}
-	out := checkpointOpened{Path: c.Path, Layout: c.Layout, SaveID: c.SaveID, Identity: c.Identity(), Files: c.Files, Problems: c.Problems, s: s}
+	out := checkpointOpened{Layout: c.Layout, Identity: c.Identity(), Files: c.Files, Problems: c.Problems, s: s}
 	if err := c.Complete(); err != nil {
 		out.Incomplete = err.Error()
 	}
@@ -85,17 +79,13 @@ func describe(tensors []checkpoint.Tensor) []tensorDescription {
 	return out
 }
 
-// latest finds the newest complete checkpoint below a folder.
+// latest is the URL of the newest complete checkpoint below a folder.
 func (s *openStore) latest(ctx context.Context, a nameArguments) (any, error) {
-	c, skipped, err := checkpoint.Latest(ctx, s.place.Store, a.Name, checkpoint.Options{})
+	c, _, err := checkpoint.Latest(ctx, s.place.Store, a.Name, checkpoint.Options{})
 	if err != nil {
 		return nil, err
 	}
-	why := make([]string, len(skipped))
-	for i, err := range skipped {
-		why[i] = err.Error()
-	}
-	return map[string]any{"url": c.URL(), "step": c.Step, "passed over": why}, nil
+	return c.URL(), nil
 }
 
 func (s *openStore) release(_ context.Context, a struct {
@@ -138,7 +128,7 @@ func (s *openStore) readBoxes(ctx context.Context, a struct {
 }) (any, error) {
 	c, err := s.checkpoints.get(a.Checkpoint)
 	if err != nil {
-		return nil, &closedError{"the checkpoint"}
+		return nil, err
 	}
 	boxes := make([]checkpoint.Box, len(a.Boxes))
 	for i, b := range a.Boxes {
@@ -166,7 +156,7 @@ func (s *openStore) readFiles(ctx context.Context, a struct {
 }) (any, error) {
 	c, err := s.checkpoints.get(a.Checkpoint)
 	if err != nil {
-		return nil, &closedError{"the checkpoint"}
+		return nil, err
 	}
 	wants, err := wantsOf(a.Wants)
 	if err != nil {

@@ -3,10 +3,10 @@ package pybind
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"sync"
@@ -23,17 +23,9 @@ import (
 
 // tellerOptions say who tells which store's agents; docs are at configure in Python's lifecycle.
 type tellerOptions struct {
-	Store       string            `json:"store"`
-	Agents      []string          `json:"agents"`
-	Registry    string            `json:"registry"`
-	Token       string            `json:"token"`
-	CA          string            `json:"ca"`
-	ClientCert  string            `json:"client_cert"`
-	ClientKey   string            `json:"client_key"`
-	Job         string            `json:"job"`
-	Run         string            `json:"run"`
-	LogLevel    string            `json:"log_level"`
-	Environment map[string]string `json:"environment"`
+	agentOptions
+	Store       string      `json:"store"`
+	Environment environment `json:"environment"`
 }
 
 // said is one thing that Python's lifecycle says; docs are there.
@@ -62,6 +54,7 @@ type said struct {
 // teller is an announcer and the store whose agents it tells.
 type teller struct {
 	o         tellerOptions
+	log       *zap.Logger
 	announcer *lifecycle.Announcer
 
 	mu    sync.Mutex
@@ -73,18 +66,25 @@ type teller struct {
 var tellers = struct {
 	sync.Mutex
 	all map[string]*teller
+	// ended is what came of those that are not in all any more.
+	ended lifecycle.Stats
 }{all: map[string]*teller{}}
+
+// mostTellers is how many there are before those that have nothing to tell are closed: each folder of checkpoints may be a store.
+const mostTellers = 16
 
 // Tell has agents told something about a checkpoint or a start. It takes the options of the teller and what is said, both as JSON, does
 // no I/O and waits for nothing.
 func Tell(optionsJSON, saidJSON string) (err error) {
 	defer caught("Tell", &err)
+	tellers.Lock()
+	defer tellers.Unlock()
 	t, err := tellerOf(optionsJSON)
 	if err != nil {
 		return encode(err)
 	}
 	var s said
-	if err := json.Unmarshal([]byte(saidJSON), &s); err != nil {
+	if err := strictly(saidJSON, &s); err != nil {
 		return encode(&optionError{fmt.Errorf("pybind.Tell: %w", err)})
 	}
 	h, err := s.hint()
@@ -102,68 +102,92 @@ func Told(timeoutMillis int) (out string, err error) {
 	defer caught("Told", &err)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(timeoutMillis)*time.Millisecond)
 	defer cancel()
-	answer := struct {
+	tellers.Lock()
+	all := slices.Collect(maps.Values(tellers.all))
+	tellers.Unlock()
+	done := true
+	for _, t := range all {
+		done = t.announcer.Flush(ctx) == nil && done
+	}
+	text, err := json.Marshal(struct {
 		Done bool `json:"done"`
 		lifecycle.Stats
-	}{Done: true}
-	for _, t := range allTellers() {
-		answer.Done = t.announcer.Flush(ctx) == nil && answer.Done
-		s := t.announcer.Stats()
-		answer.Told, answer.Refused, answer.Lost = answer.Told+s.Told, answer.Refused+s.Refused, answer.Lost+s.Lost
+	}{done, whatBecame()})
+	return string(text), encode(err)
+}
+
+// whatBecame adds up what became of what all tellers were to tell.
+func whatBecame() lifecycle.Stats {
+	tellers.Lock()
+	defer tellers.Unlock()
+	sum := tellers.ended
+	for _, t := range tellers.all {
+		sum = sum.Plus(t.announcer.Stats())
 	}
-	text, err := json.Marshal(answer)
-	return string(text), err
+	return sum
 }
 
 // Untell ends all telling: what was not sent is lost.
 func Untell() (err error) {
 	defer caught("Untell", &err)
-	for _, t := range allTellers() {
-		t.announcer.Close()
-		t.mu.Lock()
-		if t.place != nil {
-			err = errors.Join(err, t.place.Close())
-		}
-		t.mu.Unlock()
-	}
 	tellers.Lock()
+	defer tellers.Unlock()
+	for _, t := range tellers.all {
+		err = errors.Join(err, t.close())
+	}
 	clear(tellers.all)
-	tellers.Unlock()
+	tellers.ended = lifecycle.Stats{}
 	return encode(err)
 }
 
-func allTellers() []*teller {
-	tellers.Lock()
-	defer tellers.Unlock()
-	all := make([]*teller, 0, len(tellers.all))
-	for _, t := range tellers.all {
-		all = append(all, t)
+// close ends a teller. The lock of tellers is held.
+func (t *teller) close() error {
+	t.announcer.Close()
+	tellers.ended = tellers.ended.Plus(t.announcer.Stats())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.place == nil {
+		return nil
 	}
-	return all
+	return t.place.Close()
 }
 
-// tellerOf returns the teller of options, a new one if there is none.
+// closeIdle closes the tellers that have nothing to tell. The lock of tellers is held.
+func closeIdle() {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	maps.DeleteFunc(tellers.all, func(_ string, t *teller) bool {
+		idle := t.announcer.Flush(over) == nil
+		if idle {
+			if err := t.close(); err != nil {
+				t.log.Warn("lifecycle", zap.Error(err))
+			}
+		}
+		return idle
+	})
+}
+
+// tellerOf returns the teller of options, a new one if there is none. The lock of tellers is held.
 func tellerOf(optionsJSON string) (*teller, error) {
-	tellers.Lock()
-	defer tellers.Unlock()
 	if t := tellers.all[optionsJSON]; t != nil {
 		return t, nil
 	}
+	if len(tellers.all) >= mostTellers {
+		closeIdle()
+	}
 	var o tellerOptions
-	if err := json.Unmarshal([]byte(optionsJSON), &o); err != nil {
+	if err := strictly(optionsJSON, &o); err != nil {
 		return nil, &optionError{fmt.Errorf("pybind.Tell: options: %w", err)}
 	}
-	log, err := newLog(o.LogLevel)
+	log, err := newLog("")
 	if err != nil {
 		return nil, err
 	}
-	var secured *tls.Config
-	if o.CA+o.ClientCert+o.ClientKey != "" {
-		if secured, err = hints.ClientTLS(o.CA, o.ClientCert, o.ClientKey); err != nil {
-			return nil, &optionError{err}
-		}
+	secured, err := o.tls()
+	if err != nil {
+		return nil, err
 	}
-	t := &teller{o: o}
+	t := &teller{o: o, log: log}
 	t.announcer, err = lifecycle.New(lifecycle.Options{
 		Open: t.open, Registry: o.Registry, Agents: o.Agents, Token: o.Token, TLS: secured, Job: o.Job, Run: o.Run,
 		Report: func(err error) { log.Warn("lifecycle", zap.Error(err)) },
@@ -191,7 +215,7 @@ func (t *teller) opened(ctx context.Context) (*address.Place, error) {
 		return t.place, nil
 	}
 	var err error
-	t.place, err = address.Open(ctx, t.o.Store, address.Options{Getenv: options{Environment: t.o.Environment}.getenv})
+	t.place, err = address.Open(ctx, t.o.Store, address.Options{Getenv: t.o.Environment.get})
 	return t.place, err
 }
 

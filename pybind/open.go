@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/loader"
 	"github.com/stepahead-io/stepahead/transform"
 	"github.com/stepahead-io/stepahead/transform/worker"
@@ -23,6 +21,7 @@ import (
 // options are the keyword arguments of the Python DataLoader; docs are there.
 type options struct {
 	orderOptions
+	agentOptions
 	URL           string                     `json:"url"`
 	Seed          *uint64                    `json:"seed"`
 	GlobalBatch   int64                      `json:"global_batch"`
@@ -39,14 +38,6 @@ type options struct {
 	Prefetch      int                        `json:"prefetch"`
 	Workers       int                        `json:"workers"`
 	WorkerPath    string                     `json:"worker"`
-	Agents        []string                   `json:"agents"`
-	Registry      string                     `json:"registry"`
-	Token         string                     `json:"token"`
-	CA            string                     `json:"ca"`
-	ClientCert    string                     `json:"client_cert"`
-	ClientKey     string                     `json:"client_key"`
-	Job           string                     `json:"job"`
-	Run           string                     `json:"run"`
 	FetchDeadline float64                    `json:"fetch_deadline"` // seconds
 	Tokens        *tokenOptions              `json:"tokens"`
 	RecordPath    string                     `json:"record"`
@@ -54,15 +45,7 @@ type options struct {
 	Node          string                     `json:"node"`
 	CacheDir      string                     `json:"cache_dir"`
 	LogLevel      string                     `json:"log_level"`
-	// Environment holds variables as Python sees them now: this module's own copy was made when it was loaded.
-	Environment map[string]string `json:"environment"`
-}
-
-func (o options) getenv(name string) string {
-	if value, ok := o.Environment[name]; ok {
-		return value
-	}
-	return os.Getenv(name)
+	Environment   environment                `json:"environment"`
 }
 
 // Open starts to open a loader over a dataset, with the options of the Python DataLoader as JSON, and
@@ -142,9 +125,9 @@ func (o options) openIn(ctx context.Context, open places, names []string, plans 
 		}
 	}
 	var secured *tls.Config
-	if len(o.Agents) > 0 && o.CA+o.ClientCert+o.ClientKey != "" {
-		if secured, err = hints.ClientTLS(o.CA, o.ClientCert, o.ClientKey); err != nil {
-			return nil, &optionError{err}
+	if len(o.Agents) > 0 {
+		if secured, err = o.tls(); err != nil {
+			return nil, err
 		}
 	}
 	tokens, err := o.Tokens.loader()

@@ -28,19 +28,26 @@ func (f *heldFile) abort() error {
 // heldSave is a checkpoint that is being written, and what ends it early.
 type heldSave struct {
 	*save.Writer
-	life   context.Context
 	cancel context.CancelFunc
 }
 
 func (w *heldSave) abort() error {
 	defer w.cancel()
-	return w.Abort(context.WithoutCancel(w.life))
+	return w.Abort(context.Background())
 }
 
-// life is a context that is longer than a call, unless the call ends early while kept has not been called.
-func life(call context.Context) (ctx context.Context, cancel context.CancelFunc, kept func() bool) {
-	ctx, cancel = context.WithCancel(context.WithoutCancel(call))
-	return ctx, cancel, context.AfterFunc(call, cancel)
+// lasting starts something that lives longer than the call that starts it, until end is called. Of a call that ends before it is started
+// nothing is left.
+func lasting[T any](call context.Context, start func(context.Context) (T, error), giveUp func(T) error) (value T, end context.CancelFunc, err error) {
+	ctx, end := context.WithCancel(context.WithoutCancel(call))
+	undisturbed := context.AfterFunc(call, end)
+	if value, err = start(ctx); err == nil && !undisturbed() {
+		err = errors.Join(call.Err(), giveUp(value))
+	}
+	if err != nil {
+		end()
+	}
+	return value, end, err
 }
 
 // fileStaging bounds what is written of one file and not yet stored.
@@ -69,7 +76,7 @@ func (s *openStore) create(call context.Context, a struct {
 	if a.Save != 0 {
 		w, err := s.saves.get(a.Save)
 		if err != nil {
-			return nil, &closedError{"the save"}
+			return nil, err
 		}
 		f, err := w.Create(a.Name)
 		if err != nil {
@@ -83,7 +90,7 @@ func (s *openStore) create(call context.Context, a struct {
 		if info.Dir && a.Over {
 			why = syscall.EISDIR
 		}
-		return nil, &fs.PathError{Op: "create", Path: a.Name, Err: why}
+		return nil, &fs.PathError{Op: "create", Path: s.place.Store.Address(a.Name), Err: why}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -91,13 +98,10 @@ func (s *openStore) create(call context.Context, a struct {
 	if a.Over {
 		start = save.Replace
 	}
-	ctx, cancel, kept := life(call)
-	f, err := start(ctx, s.place.Store, a.Name, save.Limits{Memory: fileStaging, PartSize: fileStaging / 4})
-	if err == nil && !kept() {
-		err = errors.Join(call.Err(), f.Abort())
-	}
+	f, cancel, err := lasting(call, func(ctx context.Context) (*save.File, error) {
+		return start(ctx, s.place.Store, a.Name, save.Limits{Memory: fileStaging, PartSize: fileStaging / 4})
+	}, (*save.File).Abort)
 	if err != nil {
-		cancel()
 		return nil, err
 	}
 	return writerOpened{Writer: s.writers.add(&heldFile{File: f, cancel: cancel}), s: s}, nil
@@ -111,7 +115,7 @@ func (s *openStore) write(call context.Context, a struct {
 }) (any, error) {
 	f, err := s.writers.get(a.Writer)
 	if err != nil {
-		return nil, &closedError{"the file"}
+		return nil, err
 	}
 	data, err := memoryAt(a.Address, a.Bytes)
 	if err != nil {
@@ -171,17 +175,13 @@ func (s *openStore) save(call context.Context, a struct {
 	if a.Begin {
 		start = save.Begin
 	}
-	ctx, cancel, kept := life(call)
-	w, err := start(ctx, s.place.Store, a.Name, save.Options{Layout: save.TorchDCP(), Overwrite: a.Overwrite})
-	if err == nil && !kept() {
-		err = errors.Join(call.Err(), w.Abort(context.WithoutCancel(call)))
-	}
+	w, cancel, err := lasting(call, func(ctx context.Context) (*save.Writer, error) {
+		return start(ctx, s.place.Store, a.Name, save.Options{Layout: save.TorchDCP(), Overwrite: a.Overwrite})
+	}, func(w *save.Writer) error { return w.Abort(context.WithoutCancel(call)) })
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	held := &heldSave{Writer: w, life: ctx, cancel: cancel}
-	return saveOpened{Save: s.saves.add(held), Removed: w.Removed(), s: s}, nil
+	return saveOpened{Save: s.saves.add(&heldSave{Writer: w, cancel: cancel}), Removed: w.Removed(), s: s}, nil
 }
 
 type saveArguments struct {
@@ -192,7 +192,7 @@ type saveArguments struct {
 func (s *openStore) stored(call context.Context, a saveArguments) (any, error) {
 	w, err := s.saves.get(a.Save)
 	if err != nil {
-		return nil, &closedError{"the save"}
+		return nil, err
 	}
 	return w.Wait(call)
 }
@@ -207,7 +207,7 @@ func (s *openStore) commit(call context.Context, a struct {
 }) (any, error) {
 	w, err := s.saves.get(a.Save)
 	if err != nil {
-		return nil, &closedError{"the save"}
+		return nil, err
 	}
 	data, err := memoryAt(a.Address, a.Bytes)
 	if err != nil {

@@ -2,7 +2,8 @@ package pybind
 
 import (
 	"context"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepahead-io/stepahead/checkpoint/nodecache"
 	"github.com/stepahead-io/stepahead/store"
@@ -21,7 +22,7 @@ func (s sharing) Open(ctx context.Context, name string) (store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shared{s.cache.File(s.address, name, f), f}, nil
+	return shared{s.cache.File(s.address, s.Store.Address(name), f), f}, nil
 }
 
 // shared is a file whose own reads are shared, and the file itself.
@@ -50,15 +51,14 @@ const manyAtOnce = 32
 
 // ReadMany implements store.ManyReader.
 func (s sharing) ReadMany(ctx context.Context, files []store.FileRanges) error {
-	var group sync.WaitGroup
-	room := make(chan struct{}, manyAtOnce)
+	var group errgroup.Group
+	group.SetLimit(manyAtOnce)
 	for i := range files {
-		room <- struct{}{}
-		group.Go(func() {
+		group.Go(func() error {
 			files[i].Err = files[i].File.ReadRanges(ctx, files[i].Ranges)
-			<-room
+			return nil
 		})
 	}
-	group.Wait()
+	_ = group.Wait() // files have the errors
 	return ctx.Err()
 }

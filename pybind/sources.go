@@ -130,7 +130,7 @@ func (o options) placeOf(ctx context.Context, open places, url string) (*address
 			return place, name, nil
 		}
 	}
-	place, err := address.Open(ctx, url, address.Options{Getenv: o.getenv, Node: o.Node, Rank: o.Rank})
+	place, err := address.Open(ctx, url, address.Options{Getenv: o.Environment.get, Node: o.Node, Rank: o.Rank})
 	if err != nil {
 		return nil, "", err
 	}

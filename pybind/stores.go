@@ -34,15 +34,14 @@ type openStore struct {
 }
 
 // stores is the one table of this process; see loaders.
-var stores handles[*openStore]
+var stores = handles[*openStore]{what: "the store"}
 
 // storeOptions say how to open a store.
 type storeOptions struct {
-	URL         string            `json:"url"`
-	Node        string            `json:"node"`
-	Rank        int               `json:"rank"`
-	Shared      bool              `json:"shared"` // with the processes of this host that read the same
-	Environment map[string]string `json:"environment"`
+	URL         string      `json:"url"`
+	Rank        int         `json:"rank"`
+	Shared      bool        `json:"shared"` // with the processes of this host that read the same
+	Environment environment `json:"environment"`
 }
 
 // storeOpened is what Python learns of a store.
@@ -73,11 +72,12 @@ func strictly(text string, to any) error {
 }
 
 func (o storeOptions) open(ctx context.Context) (any, error) {
-	place, err := address.Open(ctx, o.URL, address.Options{Getenv: options{Environment: o.Environment}.getenv, Node: o.Node, Rank: o.Rank})
+	place, err := address.Open(ctx, o.URL, address.Options{Getenv: o.Environment.get, Rank: o.Rank})
 	if err != nil {
 		return nil, &storeError{err}
 	}
 	s := &openStore{place: place}
+	s.files.what, s.writers.what, s.saves.what, s.checkpoints.what = "the file", "the file", "the save", "the checkpoint"
 	s.life, s.end = context.WithCancel(context.Background())
 	if o.Shared && place.Remote {
 		// Without it every process reads for itself.
@@ -97,13 +97,13 @@ func StoreClose(handle int64) (err error) {
 	s.busy.Lock()
 	defer s.busy.Unlock()
 	var errs []error
-	for _, w := range s.writers.open {
+	for _, w := range s.writers.takeAll() { // what a call that is cancelled now has opened, either this or CallCancel gives back
 		errs = append(errs, w.abort())
 	}
-	for _, w := range s.saves.open {
+	for _, w := range s.saves.takeAll() {
 		errs = append(errs, w.abort())
 	}
-	for _, f := range s.files.open {
+	for _, f := range s.files.takeAll() {
 		errs = append(errs, f.Close())
 	}
 	if s.cache != nil {
@@ -180,7 +180,7 @@ func StoreCall(call, handle int64, name, arguments string) (err error) {
 	defer caught("StoreCall", &err)
 	s, err := stores.get(handle)
 	if err != nil {
-		return encode(&closedError{"the store"})
+		return encode(err)
 	}
 	op := operationOf(name)
 	if op == nil {
@@ -194,7 +194,7 @@ func StoreCall(call, handle int64, name, arguments string) (err error) {
 		s.busy.RLock()
 		defer s.busy.RUnlock()
 		if _, err := stores.get(handle); err != nil {
-			return nil, &closedError{"the store"}
+			return nil, err
 		}
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
@@ -202,11 +202,6 @@ func StoreCall(call, handle int64, name, arguments string) (err error) {
 		return do(ctx)
 	}))
 }
-
-// closedError says that something was closed.
-type closedError struct{ what string }
-
-func (e *closedError) Error() string { return e.what + " is closed: open it again" }
 
 // nameArguments name a file or folder.
 type nameArguments struct {
@@ -221,12 +216,11 @@ type fileInfo struct {
 	Modified float64 `json:"modified"` // seconds since 1970
 	Identity string  `json:"identity"`
 	Owner    string  `json:"owner"`
-	Replicas int     `json:"replicas"`
 }
 
 func infoOf(i store.Info) fileInfo {
 	modified := float64(i.ModTime.UnixNano()) / 1e9
-	return fileInfo{Name: i.Name, Size: i.Size, Dir: i.Dir, Modified: modified, Identity: string(i.Identity), Owner: i.Owner, Replicas: i.Replicas}
+	return fileInfo{Name: i.Name, Size: i.Size, Dir: i.Dir, Modified: modified, Identity: string(i.Identity), Owner: i.Owner}
 }
 
 func (s *openStore) resolve(_ context.Context, a struct {
@@ -256,7 +250,7 @@ func (s *openStore) list(ctx context.Context, a nameArguments) (any, error) {
 func (s *openStore) makeFolder(ctx context.Context, a nameArguments) (any, error) {
 	m, ok := s.place.Store.(store.FolderMaker)
 	if !ok {
-		return nil, fmt.Errorf("%s: this store makes no empty folders: %w", a.Name, errors.ErrUnsupported)
+		return nil, fmt.Errorf("%s: this store makes no empty folders: %w", s.place.Store.Address(a.Name), errors.ErrUnsupported)
 	}
 	return nil, m.MakeFolder(ctx, a.Name)
 }
@@ -360,7 +354,7 @@ func (s *openStore) read(ctx context.Context, a struct {
 	for i, handle := range a.Files {
 		f, err := s.files.get(handle)
 		if err != nil {
-			return nil, &closedError{"the file"}
+			return nil, err
 		}
 		files[i] = ranges.File{File: f}
 		if i < len(a.Names) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 )
@@ -190,4 +191,33 @@ func TestStoreCloseEndsCalls(t *testing.T) {
 	if _, err := result[any](t, StoreCall(next(), s, "stat", `{"name": "/"}`)); err == nil || !strings.HasPrefix(err.Error(), "ECLOSED") {
 		t.Errorf("after Close: %v", err)
 	}
+}
+
+// TestStoreCloseWhileCancelling: what a call has opened is given back once, by whoever comes first.
+func TestStoreCloseWhileCancelling(t *testing.T) {
+	s, root := openFolder(t)
+	if err := os.WriteFile(filepath.Join(root, "f"), []byte("f"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var numbers []int64
+	for range 100 {
+		number := next()
+		numbers = append(numbers, number)
+		if err := StoreCall(number, s, "open", `{"name": "/f"}`); err != nil {
+			t.Fatal(err)
+		}
+		<-calls.get(number).done
+	}
+	var cancelling sync.WaitGroup
+	cancelling.Go(func() {
+		for _, number := range numbers {
+			if err := CallCancel(number); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err := StoreClose(s); err != nil {
+		t.Error(err)
+	}
+	cancelling.Wait()
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // File returns f with reads that are shared: each run of ranges that touch each other is one Read. Processes share what they
-// read in the same runs, as those do that read the same ranges of a checkpoint by the same plan. address is that of f's store.
+// read in the same runs, as those do that read the same ranges of a checkpoint by the same plan. address is that of f's store, name what
+// messages call the file.
 // Closing the File closes f, and the Cache stays open.
 func (c *Cache) File(address, name string, f store.File) store.File {
 	return &file{File: f, cache: c, key: Key{Store: address, Name: name, Identity: f.Identity()}}

@@ -20,6 +20,6 @@ def latest(root: str | os.PathLike[str]) -> str:
     """
     store = _stores.Store(os.fspath(root))
     try:
-        return str(store.call("latest", name=store.name)["url"])
+        return str(store.call("latest", name=store.name))
     finally:
         store.close()

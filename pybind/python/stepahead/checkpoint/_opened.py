@@ -18,7 +18,7 @@ _UNKNOWN = "ranks-unknown"
 class Opened:
     """The files of a checkpoint, each in the version it had when this was made, and what is read of them.
 
-    Attributes: `layout`, `identity`, `save_id`; `files`, a list of dicts with `name`, `size` and `identity`; `numbers`, their
+    Attributes: `layout`, `identity`; `files`, a list of dicts with `name`, `size` and `identity`; `numbers`, their
     places by name; `tensors`, where they were asked for; `remote`, whether the files are on other machines.
     """
 
@@ -27,11 +27,10 @@ class Opened:
         rank = int(os.environ.get("RANK") or 0)
         self.path = url
         self.store = _stores.Store(url, rank=rank, shared=shared)
-        told = self.store.call("checkpoint", name=self.store.name, world_size=0, settle=0.0, tensors=tensors)
+        told = self.store.call("checkpoint", name=self.store.name, tensors=tensors)
         self._handle: int = told["checkpoint"]
         self.layout: str = told["layout"]
         self.identity: str = told["identity"]
-        self.save_id: str = told["save_id"]
         self.files: list[dict[str, Any]] = told["files"]
         self.tensors: list[dict[str, Any]] = told.get("tensors") or []
         self.numbers = {file["name"]: number for number, file in enumerate(self.files)}
