@@ -114,19 +114,27 @@ class _Elsewhere:
         self._ask(url)
 
     def _ask(self, request: Any) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
         with self._lock:
             try:
-                pickle.dump(request, self._process.stdin, pickle.HIGHEST_PROTOCOL)
-                self._process.stdin.flush()
-                failed, answer = pickle.load(self._process.stdout)
+                failed, answer = self._exchange(request)
             except (BrokenPipeError, EOFError) as error:
                 raise ChildProcessError(
                     "stepahead: the process that reads and writes for a forked one has ended"
                 ) from error
+            except BaseException:
+                # An answer that nobody waits for any more must not be taken for that of the next request.
+                self._process.kill()
+                self._process.wait()
+                raise
         if failed:
             raise answer
         return answer
+
+    def _exchange(self, request: Any) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        pickle.dump(request, self._process.stdin, pickle.HIGHEST_PROTOCOL)
+        self._process.stdin.flush()
+        return pickle.load(self._process.stdout)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments: self._ask((name, *arguments))

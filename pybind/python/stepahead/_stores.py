@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import threading
 import weakref
 from typing import Any
@@ -31,6 +32,11 @@ class Store:
         """Perform an operation."""
         return self.begin(operation, **arguments).wait()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed it."""
+        return self._closing.alive
+
     def close(self) -> None:
         """End the operations that are under way, and close it and what is open in it."""
         self._closing()
@@ -41,18 +47,33 @@ def _close(handle: int) -> None:
         _binding.native().StoreClose(handle)
 
 
-_open: weakref.WeakValueDictionary[tuple[str, ...], Store] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+class _Common:
+    """The stores that those who ask for the same URL have together."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.open: weakref.WeakValueDictionary[tuple[str, ...], Store] = weakref.WeakValueDictionary()
+        os.register_at_fork(after_in_child=self.after_fork)
+
+    def after_fork(self) -> None:
+        # Another thread may have held it, to open a store.
+        self.lock = threading.Lock()
+
+    def get(self, url: str) -> Store:
+        key = (url, *_binding.environment().values())
+        with self.lock:
+            store = self.open.get(key)
+            if store is None or not store.is_open:
+                store = self.open[key] = Store(url)
+            return store
+
+
+_common = _Common()
 
 
 def common(url: str) -> Store:
     """The store of a URL that all who ask for the same one in this process have together."""
-    key = (url, *_binding.environment().values())
-    with _lock:
-        store = _open.get(key)
-        if store is None or not store._closing.alive:
-            store = _open[key] = Store(url)
-        return store
+    return _common.get(url)
 
 
 def address(memory: Any) -> int:

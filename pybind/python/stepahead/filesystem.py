@@ -55,7 +55,7 @@ class FileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @property
     def _store(self) -> _stores.Store:
-        if self._opened is None or not self._opened._closing.alive:
+        if self._opened is None or not self._opened.is_open:
             self._opened = _stores.common(self._url)
         return self._opened
 

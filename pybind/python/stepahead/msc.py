@@ -54,17 +54,18 @@ class Provider(BaseStorageProvider):
     ) -> None:
         if options:
             raise OptionError(f"stepahead.msc: options {sorted(options)}: there is only base_path")
-        super().__init__(base_path.rstrip("/") or "/", _TYPE, config_dict, telemetry_provider)
         scheme, separator, rest = base_path.partition("://")
         if (not separator and not base_path.startswith("/")) or (separator and scheme not in ("hdfs", "dir")):
             raise OptionError(f"base_path={base_path!r}: must be hdfs://nameservice/path or an absolute path")
-        self._url = f"{scheme}://{rest.partition('/')[0]}/" if scheme == "hdfs" else "dir:///"
+        # What keys have before the name in the store: a scheme and a cluster, or nothing.
+        self._root = f"{scheme}://{rest.partition('/')[0]}" if separator else ""
+        super().__init__(self._root + self._name(base_path), _TYPE, config_dict, telemetry_provider)
         self._opened: tuple[int, Any] | None = None
 
     @property
     def _objects(self) -> Any:
         if self._opened is None or self._opened[0] != os.getpid():
-            self._opened = os.getpid(), _objects.objects(self._url)
+            self._opened = os.getpid(), _objects.objects(f"{self._root or 'dir://'}/")
         return self._opened[1]
 
     def _name(self, path: str) -> str:
@@ -75,9 +76,8 @@ class Provider(BaseStorageProvider):
 
     def _metadata(self, info: dict[str, Any]) -> ObjectMetadata:
         folder = info["type"] == "directory"
-        root = self._base_path[: len(self._base_path) - len(self._name(self._base_path + "/").rstrip("/"))]
         return ObjectMetadata(
-            key=root + info["name"] + ("/" if folder else ""),
+            key=self._root + info["name"] + ("/" if folder else ""),
             content_length=info["size"],
             last_modified=datetime.datetime.fromtimestamp(info["mtime"], tz=datetime.timezone.utc),
             type=info["type"],

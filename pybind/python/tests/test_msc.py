@@ -18,7 +18,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 from multistorageclient import shortcuts
 from multistorageclient.types import PreconditionFailedError, Range
-from stepahead import checkpoint
+from stepahead import _objects, checkpoint
 from test_hdfs import hdfs, minihdfs  # noqa: F401  the cluster
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[3] / "examples" / "resume_megatron.py"
@@ -117,6 +117,35 @@ def test_ours_reads_what_torch_writes_through_it(
     loaded = {"w": torch.zeros(1000)}
     dcp.load(loaded, storage_reader=checkpoint.Reader(f"{base}/step-1"), no_dist=True)
     assert torch.equal(loaded["w"], state["w"])
+
+
+@pytest.mark.parametrize("root", ["/", "dir:///"])
+def test_the_base_path_may_be_the_root(root: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    (tmp_path / "b").write_bytes(b"b")
+    provider = stepahead.msc.Provider(base_path=root)
+    folder = str(tmp_path).lstrip("/")
+    found = provider.list_objects(folder, start_after=f"{folder}/a")
+    assert [each.key for each in found] == [f"{folder}/b"]
+    assert provider.get_object(f"{folder}/b") == b"b"
+
+
+def test_an_answer_is_that_of_its_request(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a forked process another one answers. After an interruption it is not asked any more: its next answer would be the last one's."""
+    (tmp_path / "a").write_bytes(b"a")
+    (tmp_path / "b").write_bytes(b"b")
+    elsewhere = _objects._Elsewhere("dir:///")
+    assert elsewhere.get(str(tmp_path / "a"), None, None) == b"a"
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pickle, "load", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            elsewhere.get(str(tmp_path / "a"), None, None)
+    with pytest.raises(ChildProcessError):
+        elsewhere.get(str(tmp_path / "b"), None, None)
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,29 @@ def test_forked_children_may_load_it_first(dataset: pathlib.Path) -> None:
     assert "[0, 0, 0, 0, 0, 0, 0, 0]" in out.stdout, out.stderr
 
 
+def test_a_forked_child_waits_for_no_lock_of_its_parent(tmp_path: pathlib.Path) -> None:
+    out = python(
+        """
+        import multiprocessing, sys
+        from stepahead import _stores
+        _stores.common(sys.argv[1])
+        def child():
+            try:
+                _stores.common(sys.argv[1] + "/other")
+            except stepahead.ForkError:
+                return
+            raise SystemExit("no exception")
+        with _stores._common.lock:
+            process = multiprocessing.get_context("fork").Process(target=child)
+            process.start()
+            process.join(20)
+        print("exit", process.exitcode)
+        """,
+        tmp_path,
+    )
+    assert "exit 0" in out.stdout, out.stderr
+
+
 def test_torch_worker_says_what_to_do(dataset: pathlib.Path) -> None:
     out = python(
         f"""
