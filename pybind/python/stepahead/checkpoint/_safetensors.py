@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from stepahead import _arguments
+from stepahead._binding import Call
 from stepahead._errors import CheckpointError, OptionError
+from stepahead.checkpoint import _staged
 from stepahead.checkpoint._opened import Opened
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ class _Stored:
         self.stored: str = told["dtype"]
         self.chunks: list[dict[str, Any]] = told["chunks"]
         self.told_shape: list[int] = told["shape"]
+        self.stored_bytes: int = sum(chunk["len"] for chunk in self.chunks)
         dtype = getattr(torch, _DTYPES.get(self.stored, ""), None)
         if dtype is None:
             raise CheckpointError(
@@ -140,6 +143,13 @@ class _Stored:
                 "bytes": part.nbytes,
             }
 
+    def join(self, whole: torch.Tensor, parts: list[torch.Tensor]) -> None:
+        """Copy parts to their places, unless the one part is the whole."""
+        for chunk, part in zip(self.chunks, parts, strict=True):
+            if part is not whole:
+                box = tuple(slice(at, at + n) for at, n in zip(chunk["offsets"], chunk["sizes"], strict=True))
+                whole[box] = part
+
 
 def _wanted(opened: Opened, names: Iterable[str] | None) -> list[dict[str, Any]]:
     if names is None:
@@ -159,48 +169,29 @@ def _read(
 ) -> dict[str, torch.Tensor]:
     at_once = device.type == "cpu" and all(tensor.target(dtype) == tensor.dtype for tensor in tensors)
     out: dict[str, torch.Tensor] = {}
-    reading: tuple[list[_Stored], list[Any], Any] | None = None
-    try:
-        for group in [*_groups(tensors, None if at_once else _STAGED_BYTES), None]:
-            following = None
-            if group is not None:
-                memory = [_memory(tensor, device.type == "cuda", torch) for tensor in group]
-                boxes = [box for tensor, (_, parts) in zip(group, memory, strict=True) for box in tensor.boxes(parts)]
-                following = group, memory, opened.begin_boxes(boxes)
-            before, reading = reading, following
-            if before is not None:
-                before[2].wait()
-                for tensor, (whole, parts) in zip(before[0], before[1], strict=True):
-                    for chunk, part in zip(tensor.chunks, parts, strict=True):
-                        if part is not whole:
-                            box = tuple(
-                                slice(at, at + n) for at, n in zip(chunk["offsets"], chunk["sizes"], strict=True)
-                            )
-                            whole[box] = part
-                    out[tensor.name] = whole.to(device=device, dtype=tensor.target(dtype))
-    finally:
-        if reading is not None:
-            reading[2].cancel()
+
+    def begin(group: list[_Stored]) -> tuple[list[_Memory], Call]:
+        memory = [_memory(tensor, device.type == "cuda", torch) for tensor in group]
+        boxes = [box for tensor, (_, parts) in zip(group, memory, strict=True) for box in tensor.boxes(parts)]
+        return memory, opened.begin_boxes(boxes)
+
+    def give(group: list[_Stored], memory: list[_Memory], _: list[int]) -> None:
+        for tensor, (whole, parts) in zip(group, memory, strict=True):
+            tensor.join(whole, parts)
+            out[tensor.name] = whole.to(device=device, dtype=tensor.target(dtype))
+
+    most = None if at_once else _STAGED_BYTES
+    _staged.read(_staged.groups(tensors, lambda tensor: tensor.stored_bytes, most), begin, give)
     return out
 
 
-def _memory(tensor: _Stored, pinned: bool, torch: Any) -> tuple[Any, list[Any]]:
+# Memory for a whole tensor, and for each of its parts.
+_Memory = tuple[Any, list[Any]]
+
+
+def _memory(tensor: _Stored, pinned: bool, torch: Any) -> _Memory:
     """Memory for a whole tensor, and for each of its parts in the files."""
     whole = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=pinned)
     if len(tensor.chunks) == 1 and tensor.chunks[0]["sizes"] == tensor.told_shape:
         return whole, [whole]
     return whole, [torch.empty(chunk["sizes"], dtype=tensor.dtype) for chunk in tensor.chunks]
-
-
-def _groups(tensors: list[_Stored], most: int | None) -> Iterator[list[_Stored]]:
-    group: list[_Stored] = []
-    held = 0
-    for tensor in tensors:
-        size = sum(chunk["len"] for chunk in tensor.chunks)
-        if group and most is not None and held + size > most:
-            yield group
-            group, held = [], 0
-        group.append(tensor)
-        held += size
-    if group:
-        yield group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,9 @@ from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from torch.distributed.checkpoint.planner import LoadPlanner, ReadItem
 
 from stepahead import _stores
+from stepahead._binding import Call
 from stepahead._errors import CheckpointError
+from stepahead.checkpoint import _staged
 from stepahead.checkpoint._opened import Opened
 
 # What is held at a time of tensors that cannot be read to where they belong: one such part is read while another is copied.
@@ -40,44 +42,24 @@ def load(opened: Opened, parts: Sequence[Part], planner: LoadPlanner, shared: bo
     """Read parts and give them to the planner, whose methods are called in this thread and, of one item, one after the other."""
     if _resolves_early(planner):
         parts = _load_in_place(opened, parts, planner, shared)
-    reading: tuple[list[Part], list[torch.Tensor], Any] | None = None
-    try:
-        for group in [*_groups(parts), None]:
-            following = None
-            if group is not None:
-                pinned = torch.cuda.is_available()
-                staged = [torch.empty(part.box["shape"], dtype=part.dtype, pin_memory=pinned) for part in group]
-                boxes = [part.into(memory) for part, memory in zip(group, staged, strict=True)]
-                following = group, staged, opened.begin_boxes(boxes, shared)
-            before, reading = reading, following
-            if before is not None:
-                _give(opened, planner, *before)
-    finally:
-        if reading is not None:
-            reading[2].cancel()
+    pinned = torch.cuda.is_available()
 
+    def begin(group: list[Part]) -> tuple[list[torch.Tensor], Call]:
+        staged = [torch.empty(part.box["shape"], dtype=part.dtype, pin_memory=pinned) for part in group]
+        boxes = [part.into(memory) for part, memory in zip(group, staged, strict=True)]
+        return staged, opened.begin_boxes(boxes, shared)
 
-def _give(opened: Opened, planner: LoadPlanner, group: list[Part], staged: list[torch.Tensor], call: Any) -> None:
-    for place in call.wait():
-        staged[place] = _by_torch(opened, group[place])
-    for part, memory in zip(group, staged, strict=True):
-        target = planner.resolve_tensor(part.item).detach()
-        _check_shape(opened, part, target)
-        target.copy_(memory)
-        planner.commit_tensor(part.item, target)
+    def give(group: list[Part], staged: list[torch.Tensor], by_torch: list[int]) -> None:
+        for place in by_torch:
+            staged[place] = _by_torch(opened, group[place])
+        for part, memory in zip(group, staged, strict=True):
+            target = planner.resolve_tensor(part.item).detach()
+            _check_shape(opened, part, target)
+            target.copy_(memory)
+            planner.commit_tensor(part.item, target)
 
-
-def _groups(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    group: list[Part] = []
-    held = 0
-    for part in sorted(parts, key=lambda part: (part.box["file"], part.box["off"])):
-        if group and held + part.bytes > _STAGED_BYTES:
-            yield group
-            group, held = [], 0
-        group.append(part)
-        held += part.bytes
-    if group:
-        yield group
+    in_order = sorted(parts, key=lambda part: (part.box["file"], part.box["off"]))
+    _staged.read(_staged.groups(in_order, lambda part: part.bytes, _STAGED_BYTES), begin, give)
 
 
 def _resolves_early(planner: LoadPlanner) -> bool:
