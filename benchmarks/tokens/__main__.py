@@ -24,8 +24,8 @@ from benchmarks.run import WRONG, Row, quartiles, show
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LENGTH = 4096
 WINDOWS = 8192
-SAMPLES = {"stepahead": 32768, "stepahead-text": 32768, "IndexedDataset": 16384}
-FEW = 3072  # of what is slow
+SAMPLES = {"stepahead": 262_144, "stepahead-text": 262_144, "IndexedDataset": 262_144}
+FEW = 16_384  # of what is slow
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
 OURS, TEXT = "stepahead", "stepahead-text"

@@ -16,7 +16,7 @@ import numpy as np
 
 LENGTH = 4096
 BATCH = 64
-WARM = 8 * BATCH  # samples that do not count
+WARM = 8192  # samples that do not count: a whole epoch, so that files are mapped and memory is there
 
 
 def ours(folder: pathlib.Path, fields: list[str] | None) -> Iterator[int]:
