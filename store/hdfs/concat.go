@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
@@ -16,24 +17,22 @@ const mostJoined = 256
 // errNotJoined: the NameNode does not join the parts. They are as they were, or a first part of them is joined.
 var errNotJoined = errors.New("the NameNode does not join the parts of the file")
 
-// join makes the first part the whole file.
-func (p *partsWriter) join(parts []*draft) error {
-	w, ctx, target := p.s.writes, p.guard.ctx, parts[0]
-	size := p.spans[0].Len
-	for at := 1; at < len(parts); {
-		to := min(at+mostJoined, len(parts))
+// join makes the first of the sorted parts the whole file.
+func (p *partsWriter) join() error {
+	w, ctx, target := p.s.writes, p.guard.ctx, p.parts[0]
+	size := target.span.Len
+	for some := range slices.Chunk(p.parts[1:], mostJoined) {
 		var names []string
-		for i, d := range parts[at:to] {
-			names = append(names, d.path)
-			size += p.spans[at+i].Len
+		for _, part := range some {
+			names = append(names, part.path)
+			size += part.span.Len
 		}
-		if err := w.names.Concat(ctx, target.path, names...); err != nil && !p.joined(target, size, err) {
+		if err := w.names.Concat(ctx, target.path, names...); err != nil && !p.joined(target.draft, size, err) {
 			return w.notJoined(target.failed(err))
 		}
-		for _, d := range parts[at:to] {
-			d.done = true // it is part of the target
+		for _, part := range some {
+			part.done = true // it is part of the target
 		}
-		at = to
 	}
 	return nil
 }
@@ -67,15 +66,15 @@ func (w *writing) notJoined(err error) error {
 // copied is how many bytes are copied at a time.
 const copied = 8 << 20
 
-// copy writes the parts into one file.
-func (p *partsWriter) copy(parts []*draft) error {
+// copy writes the sorted parts into one file.
+func (p *partsWriter) copy() error {
 	w, ctx := p.s.writes, p.guard.ctx
 	d, err := w.draft(ctx, p.guard.final)
 	if err != nil {
 		return err
 	}
 	buf := make([]byte, copied)
-	for _, part := range parts {
+	for _, part := range p.parts {
 		if part.done {
 			continue // the first one has it
 		}

@@ -1,11 +1,13 @@
 package hdfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,9 +48,14 @@ type partsWriter struct {
 
 	named atomic.Int64 // parts that got a name
 	mu    sync.Mutex
-	parts []*draft
-	spans []store.Span // of them, in the same order
-	err   error        // of a part
+	parts []filePart
+	err   error // of a part
+}
+
+// filePart is a part that is stored.
+type filePart struct {
+	*draft
+	span store.Span
 }
 
 // partMark stands between the name of a guard and the number of a part.
@@ -70,7 +77,7 @@ func (p *partsWriter) WritePart(ctx context.Context, off int64, data [][]byte) e
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if d != nil {
-		p.parts, p.spans = append(p.parts, d), append(p.spans, store.Span{Off: off, Len: n})
+		p.parts = append(p.parts, filePart{d, store.Span{Off: off, Len: n}})
 	}
 	if err != nil {
 		p.err = err
@@ -158,28 +165,25 @@ func (p *partsWriter) Close() error {
 
 // publish makes one file of the parts and gives it its name.
 func (p *partsWriter) publish() error {
-	order := make(map[store.Span]*draft, len(p.parts))
-	for i, d := range p.parts {
-		order[p.spans[i]] = d
+	slices.SortFunc(p.parts, func(a, b filePart) int { return cmp.Compare(a.span.Off, b.span.Off) })
+	spans := make([]store.Span, len(p.parts))
+	for i, part := range p.parts {
+		spans[i] = part.span
 	}
-	if _, err := store.JoinSpans(p.spans); err != nil {
+	if _, err := store.JoinSpans(spans); err != nil {
 		return err
 	}
-	if len(p.spans) == 0 {
+	if len(p.parts) == 0 {
 		return p.guard.publish()
 	}
-	parts := make([]*draft, len(p.spans))
-	for i, span := range p.spans {
-		parts[i] = order[span]
-	}
-	err := p.join(parts)
+	err := p.join()
 	if errors.Is(err, errNotJoined) {
-		return p.copy(parts)
+		return p.copy()
 	}
 	if err != nil {
 		return err
 	}
-	return parts[0].rename()
+	return p.parts[0].rename()
 }
 
 // Abort implements store.PartsWriter.
@@ -197,8 +201,8 @@ func (p *partsWriter) Abort() error {
 // clear removes all drafts that were not given the name, the guard last.
 func (p *partsWriter) clear() error {
 	var errs []error
-	for _, d := range p.parts {
-		errs = append(errs, d.abort())
+	for _, part := range p.parts {
+		errs = append(errs, part.abort())
 	}
 	return errors.Join(append(errs, p.guard.abort())...)
 }
