@@ -2,7 +2,10 @@ package hints
 
 import (
 	"fmt"
+	"sort"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/stepahead-io/stepahead/hints/hintspb"
 )
@@ -74,6 +77,27 @@ func encodeWindow(w *Window) *hintspb.Window {
 		m.Steps = append(m.Steps, step)
 	}
 	return m
+}
+
+// Fit leaves out the files that a message has no room for: of a start the last ones, of a checkpoint, where a part of the list would say
+// something else, all.
+func (h *Hint) Fit() {
+	fits := func() bool { return proto.Size(encode(*h)) <= MaxMessage }
+	switch {
+	case fits():
+	case h.Checkpoint != nil:
+		c := *h.Checkpoint
+		c.Files = nil
+		h.Checkpoint = &c
+	case h.Start != nil:
+		s, all := *h.Start, h.Start.Files
+		h.Start = &s
+		n := sort.Search(len(all), func(n int) bool {
+			s.Files = all[:n+1]
+			return !fits()
+		})
+		s.Files = all[:n]
+	}
 }
 
 func encodeStart(s *Start) *hintspb.Start {

@@ -133,7 +133,7 @@ func New(o Options) (*Announcer, error) {
 
 // Say has a hint of kind Start or Checkpoint sent: it fills in ID, Job, Run, a TTL and confidence that are 0, and the sequence of a
 // checkpoint, which is that of the calls. A hint that is not valid is an error. complete, if not nil, fills in the rest before the hint
-// is sent; its error is reported, and the hint not sent.
+// is sent; its error is reported, and the hint not sent. Files that it has no room for are left out (hints.Hint.Fit).
 func (a *Announcer) Say(h hints.Hint, complete func(ctx context.Context, h *hints.Hint) error) error {
 	full, err := a.add(h, complete)
 	if err != nil {

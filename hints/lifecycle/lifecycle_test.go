@@ -246,6 +246,36 @@ func TestCompletes(t *testing.T) {
 	}
 }
 
+// TestFits: what has more files than a message has room for is told all the same.
+func TestFits(t *testing.T) {
+	c := newCluster(t)
+	taker := c.start("dn1", hints.Accept())
+	a := c.announcer(nil, nil)
+	name := func(i int) string { return fmt.Sprintf("%0200d", i) }
+	committed, start := about(hints.Committed), hints.Hint{Start: &hints.Start{Ranks: 8, RanksPerHost: 8}}
+	for i := range hints.MaxFiles {
+		committed.Checkpoint.Files = append(committed.Checkpoint.Files, hints.CheckpointFile{Name: name(i), Size: 1})
+		start.Start.Files = append(start.Start.Files, hints.HotFile{Path: name(i), Readers: 8})
+	}
+	must(t, a.Say(committed, nil))
+	must(t, a.Say(start, nil))
+	flush(t, a)
+	got := taker.hints()
+	if len(got) != 2 || a.Stats() != (Stats{Told: 2}) {
+		t.Fatalf("%d hints, %+v, %v", len(got), a.Stats(), c.errs)
+	}
+	if n := len(got[0].Checkpoint.Files); n != 0 {
+		t.Errorf("%d files of a checkpoint, whose list is whole or none", n)
+	}
+	files := got[1].Start.Files
+	if n := len(files); n < hints.MaxMessage/220 || n >= hints.MaxFiles || files[n-1].Path != name(n-1) {
+		t.Errorf("%d files of a start", n)
+	}
+	if len(start.Start.Files) != hints.MaxFiles {
+		t.Error("the caller's hint is changed")
+	}
+}
+
 // TestNeverWaits: with a store that does not answer, saying takes no time, Flush ends when it must, and Close too; what was not sent is lost.
 func TestNeverWaits(t *testing.T) {
 	c := newCluster(t)

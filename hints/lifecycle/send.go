@@ -62,6 +62,7 @@ func (s *sender) send(ctx context.Context, m *message) {
 			return
 		}
 	}
+	m.hint.Fit()
 	pause := firstPause
 	for try := 1; ; try++ {
 		told, err := s.round(ctx, m.hint)
