@@ -82,6 +82,12 @@ def address(memory: Any) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(view)) if view.nbytes else 0
 
 
+def unfilled(n: int) -> tuple[bytes, int]:
+    """New bytes and where they begin, for whoever fills them before anybody else has them: neither zeros nor a copy are needed."""
+    data: bytes = _new_bytes(None, n)
+    return data, _bytes_address(data) if n else 0
+
+
 class ReadOnlyAddress:
     """Where any memory begins while it is in a `with` block: `bytes` too, which ctypes takes for writing only."""
 
@@ -119,3 +125,9 @@ _get_buffer.argtypes = (ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int)
 _release_buffer = ctypes.pythonapi.PyBuffer_Release
 _release_buffer.argtypes = (ctypes.POINTER(_Buffer),)
 _release_buffer.restype = None
+_new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize
+_new_bytes.argtypes = (ctypes.c_char_p, ctypes.c_ssize_t)
+_new_bytes.restype = ctypes.py_object
+_bytes_address = ctypes.pythonapi.PyBytes_AsString
+_bytes_address.argtypes = (ctypes.py_object,)
+_bytes_address.restype = ctypes.c_void_p

@@ -197,7 +197,8 @@ class FileSystem(AbstractFileSystem):  # type: ignore[misc]
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
         """The bytes of a file, or a part of them; negative numbers count from the end."""
         (data,) = self.cat_ranges([path], [start], [end], on_error="raise")
-        return bytes(data)
+        content: bytes = data
+        return content
 
     def cat_ranges(
         self,
@@ -290,18 +291,18 @@ class _Files:
 
     def read(self, names: Sequence[str], starts: Sequence[int | None], ends: Sequence[int | None]) -> list[bytes]:
         files: dict[str, int] = {}
-        wants, buffers = [], []
+        wants, out = [], []
         for name, start, end in zip(names, starts, ends, strict=True):
             size = self._file(name)["size"]
             first, last, _ = slice(start, end).indices(size)
-            buffer = bytearray(max(0, last - first))
-            if buffer:
-                wants.append([files.setdefault(name, len(files)), first, len(buffer), _stores.address(buffer)])
-            buffers.append(buffer)
+            data, address = _stores.unfilled(max(0, last - first))
+            if data:
+                wants.append([files.setdefault(name, len(files)), first, len(data), address])
+            out.append(data)
         if wants:
             handles = [self._opened[name]["file"] for name in files]
             self._store.call("read", files=handles, names=list(files), wants=wants)
-        return [bytes(buffer) for buffer in buffers]
+        return out
 
 
 class _ReadFile(AbstractBufferedFile):  # type: ignore[misc]
@@ -314,11 +315,11 @@ class _ReadFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         first, last, _ = slice(start, end).indices(self.size)
-        buffer = bytearray(max(0, last - first))
-        if buffer:
-            want = [0, first, len(buffer), _stores.address(buffer)]
+        data, address = _stores.unfilled(max(0, last - first))
+        if data:
+            want = [0, first, len(data), address]
             self._store.call("read", files=[self._file["file"]], names=[self.path], wants=[want])
-        return bytes(buffer)
+        return data
 
     def close(self) -> None:
         if not self.closed and _binding is not None and _binding.alive():
