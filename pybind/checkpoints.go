@@ -45,6 +45,8 @@ func (c checkpointOpened) drop() { c.s.checkpoints.take(c.Checkpoint) }
 func (s *openStore) checkpoint(ctx context.Context, a struct {
 	Name    string `json:"name"`
 	Tensors bool   `json:"tensors"` // they are described
+	// Names, unless null, are those of the tensors that are described, as far as there are any of that name.
+	Names *[]string `json:"names"`
 }) (any, error) {
 	st := s.place.Store
 	if s.cache != nil {
@@ -59,7 +61,7 @@ func (s *openStore) checkpoint(ctx context.Context, a struct {
 		out.Incomplete = err.Error()
 	}
 	if a.Tensors {
-		out.Tensors = describe(c.Tensors)
+		out.Tensors = describe(named(c.Tensors, a.Names))
 	}
 	out.Checkpoint = s.checkpoints.add(c)
 	return out, nil
@@ -67,6 +69,24 @@ func (s *openStore) checkpoint(ctx context.Context, a struct {
 
 // dims are numbers that JSON shows as a list, also where there are none.
 func dims(numbers []int64) []int64 { return append([]int64{}, numbers...) }
+
+// named are the tensors of some names, all if it is nil.
+func named(tensors []checkpoint.Tensor, names *[]string) []checkpoint.Tensor {
+	if names == nil {
+		return tensors
+	}
+	wanted := make(map[string]bool, len(*names))
+	for _, name := range *names {
+		wanted[name] = true
+	}
+	var out []checkpoint.Tensor
+	for _, t := range tensors {
+		if wanted[t.Name] {
+			out = append(out, t)
+		}
+	}
+	return out
+}
 
 func describe(tensors []checkpoint.Tensor) []tensorDescription {
 	out := make([]tensorDescription, len(tensors))

@@ -23,6 +23,7 @@ from conftest import real
 from safetensors.torch import save_file
 from stepahead import _stores, checkpoint, filesystem
 from stepahead.checkpoint import _metadata, _tensors
+from stepahead.checkpoint._opened import Opened
 from test_hdfs import hdfs, minihdfs  # noqa: F401  the cluster
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.planner import LoadPlanner
@@ -492,6 +493,14 @@ def test_safetensors(root: str, tmp_path: pathlib.Path) -> None:
     assert len(one) == 3
     on_meta = checkpoint.load_safetensors(path, device="meta", names=["embedding"])
     assert on_meta["embedding"].device.type == "meta"
+
+
+def test_only_asked_tensors_are_described(tmp_path: pathlib.Path) -> None:
+    path = write_set(tmp_path / "set")
+    opened = Opened(path, tensors=True, names=["norm", "no such tensor"])
+    assert [tensor["name"] for tensor in opened.tensors] == ["norm"]
+    opened.close()
+    assert checkpoint.load_safetensors(path, names=[]) == {}
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,22 @@ class Opened:
     """The files of a checkpoint, each in the version it had when this was made, and what is read of them.
 
     Attributes: `layout`, `identity`; `files`, a list of dicts with `name`, `size` and `identity`; `numbers`, their
-    places by name; `tensors`, where they were asked for; `remote`, whether the files are on other machines.
+    places by name; `tensors`, where they were asked for, all or those of `names`; `remote`, whether the files are on other machines.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, tensors: bool = False, shared: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        tensors: bool = False,
+        names: Sequence[str] | None = None,
+        shared: bool = False,
+    ) -> None:
         url = os.fspath(path)
         rank = int(os.environ.get("RANK") or 0)
         self.path = url
         self.store = _stores.Store(url, rank=rank, shared=shared)
-        told = self.store.call("checkpoint", name=self.store.name, tensors=tensors)
+        told = self.store.call("checkpoint", name=self.store.name, tensors=tensors, names=names)
         self._handle: int = told["checkpoint"]
         self.layout: str = told["layout"]
         self.identity: str = told["identity"]

@@ -78,14 +78,15 @@ def load_safetensors(
         place = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise OptionError(f"device={device!r}: {error}") from None
-    opened = Opened(path, tensors=True)
+    asked = _asked(names)
+    opened = Opened(path, tensors=True, names=asked)
     try:
         if opened.layout not in ("safetensors", "huggingface", "dcp-safetensors"):
             raise CheckpointError(
                 f"{opened.path}: a checkpoint of the layout {opened.layout}, not of safetensors: stepahead.checkpoint.Reader "
                 "reads those of torch.distributed.checkpoint"
             )
-        wanted = _wanted(opened, names)
+        wanted = opened.tensors if asked is None else _wanted(opened, asked)
         tensors = [_Stored(opened, told, torch) for told in wanted]
         if isinstance(names, Mapping):
             for tensor in tensors:
@@ -151,17 +152,20 @@ class _Stored:
                 whole[box] = part
 
 
-def _wanted(opened: Opened, names: Iterable[str] | None) -> list[dict[str, Any]]:
-    if names is None:
-        return opened.tensors
-    asked = list(names) if isinstance(names, Mapping) else _arguments.texts("names", names)
+def _asked(names: Iterable[str] | None) -> list[str] | None:
+    return None if names is None else list(dict.fromkeys(_arguments.texts("names", names)))
+
+
+def _wanted(opened: Opened, names: list[str]) -> list[dict[str, Any]]:
     known = {tensor["name"]: tensor for tensor in opened.tensors}
-    for name in asked:
+    for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 3)
-            hint = f": it has {', '.join(near)}" if near else f": it has {len(known)} others"
+            there = Opened(opened.path, tensors=True)
+            there.close()
+            near = difflib.get_close_matches(name, [tensor["name"] for tensor in there.tensors], 3)
+            hint = f": it has {', '.join(near)}" if near else f": it has {len(there.tensors)} others"
             raise CheckpointError(f"{opened.path}: no tensor {name}{hint}")
-    return [known[name] for name in dict.fromkeys(asked)]
+    return [known[name] for name in names]
 
 
 def _read(
