@@ -21,9 +21,10 @@ type Link struct {
 	done     context.Context
 	running  sync.WaitGroup
 
-	mu      sync.Mutex
-	proxies map[string]string // by the address that is dialled
-	failed  error
+	mu       sync.Mutex
+	proxies  map[string]string // by the address that is dialled
+	nameNode string            // whose answers are about the link's DataNodes, if any, see far.go
+	failed   error
 }
 
 // lane is one direction of a Link.
@@ -54,11 +55,16 @@ func newLink(rtt time.Duration, bytesPerSecond int64) *Link {
 }
 
 func (l *Link) end(t testing.TB) {
+	if err := l.Close(); err != nil {
+		t.Errorf("hdfstest: the link: %v", err)
+	}
+}
+
+// Close ends all connections over the link. Its error is what went wrong with them before.
+func (l *Link) Close() error {
 	l.stop()
 	l.running.Wait()
-	if l.failed != nil {
-		t.Errorf("hdfstest: the link: %v", l.failed)
-	}
+	return l.failed
 }
 
 // Dial connects over the link, as net.Dialer does.
@@ -112,9 +118,13 @@ func (l *Link) carry(client net.Conn, addr string) {
 		server.Close()
 	})
 	defer stop()
+	answers := server
+	if addr == l.nameNode {
+		answers = &renaming{Conn: server, link: l}
+	}
 	var both sync.WaitGroup
 	both.Go(func() { l.pass(server, client, &l.up) })
-	both.Go(func() { l.pass(client, server, &l.down) })
+	both.Go(func() { l.pass(client, answers, &l.down) })
 	both.Wait()
 }
 

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -104,16 +105,44 @@ func converse(ctx context.Context, s *hdfstest.Server, in io.Reader, out io.Writ
 	if err := enc.Encode(hello); err != nil {
 		return err
 	}
+	var far links
+	defer far.close()
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		if err := enc.Encode(reply(ctx, s, lines.Text())); err != nil {
+		if err := enc.Encode(reply(ctx, s, &far, lines.Text())); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
-func reply(ctx context.Context, s *hdfstest.Server, line string) map[string]any {
+// links are those that a program asked for.
+type links []*hdfstest.Link
+
+func (l links) close() {
+	for _, link := range l {
+		_ = link.Close()
+	}
+}
+
+// open makes a link to the cluster and returns the cluster's URL over it.
+func (l *links) open(s *hdfstest.Server, arguments json.RawMessage) (json.RawMessage, error) {
+	var a struct {
+		Millis         int64 `json:"rttMillis"`
+		BytesPerSecond int64 `json:"bytesPerSecond"`
+	}
+	if err := json.Unmarshal(arguments, &a); err != nil {
+		return nil, err
+	}
+	link, at, err := s.Far(time.Duration(a.Millis)*time.Millisecond, a.BytesPerSecond)
+	if err != nil {
+		return nil, err
+	}
+	*l = append(*l, link)
+	return json.Marshal("hdfs://" + at)
+}
+
+func reply(ctx context.Context, s *hdfstest.Server, far *links, line string) map[string]any {
 	var request struct {
 		Op   string          `json:"op"`
 		Args json.RawMessage `json:"args"`
@@ -124,7 +153,11 @@ func reply(ctx context.Context, s *hdfstest.Server, line string) map[string]any 
 		if request.Args == nil {
 			request.Args = json.RawMessage("{}")
 		}
-		err = s.Do(ctx, request.Op, request.Args, &result)
+		if request.Op == "link" { // ours: all others are the JVM's
+			result, err = far.open(s, request.Args)
+		} else {
+			err = s.Do(ctx, request.Op, request.Args, &result)
+		}
 	}
 	if err != nil {
 		return map[string]any{"error": err.Error()}

@@ -8,6 +8,12 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo.AdminStates;
 import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeDescriptor;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.metrics2.AbstractMetric;
+import org.apache.hadoop.metrics2.MetricsSource;
+import org.apache.hadoop.metrics2.impl.MetricsCollectorImpl;
+import org.apache.hadoop.metrics2.impl.MetricsRecordImpl;
+import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 
 /** What happens to DataNodes. */
 final class NodeCommands {
@@ -20,6 +26,7 @@ final class NodeCommands {
     commands.put("restart", args -> restart(cluster, args));
     commands.put("bury", args -> bury(cluster, args));
     commands.put("decommission", args -> decommission(cluster, args));
+    commands.put("served", args -> served(cluster));
   }
 
   private static Node node(MiniCluster cluster, JsonNode args) {
@@ -72,6 +79,27 @@ final class NodeCommands {
       awaitState(cluster, i, out.contains(i) ? AdminStates.DECOMMISSIONED : AdminStates.NORMAL);
     }
     return null;
+  }
+
+  /** How many reads the DataNodes of this process have served since they started, and how many bytes with them, checksums included. */
+  private static Object served(MiniCluster cluster) {
+    long reads = 0;
+    long bytes = 0;
+    for (DataNode node : cluster.dfs.getDataNodes()) {
+      MetricsSource source = DefaultMetricsSystem.instance().getSource(node.getMetrics().name());
+      MetricsCollectorImpl collector = new MetricsCollectorImpl();
+      source.getMetrics(collector, true);
+      for (MetricsRecordImpl record : collector.getRecords()) {
+        for (AbstractMetric metric : record.metrics()) {
+          switch (metric.name()) {
+            case "ReadBlockOpNumOps" -> reads += metric.value().longValue();
+            case "BytesRead" -> bytes += metric.value().longValue();
+            default -> { }
+          }
+        }
+      }
+    }
+    return Map.of("reads", reads, "bytes", bytes);
   }
 
   private static void awaitState(MiniCluster cluster, int dn, AdminStates want) throws Exception {
