@@ -103,6 +103,7 @@ var plants = map[string][]struct {
 		{plantFile("agent", "plan.go", `import "time"; var v = time.Now`), "time.Now"},
 		{plantFile("agent", "plan.go", `import "os"; var v = os.Open`), "imports os"},
 		{plantFile("controller", "plan.go", `func f() { go f() }`), "starts a goroutine"},
+		{plantFile("controller/plan", "admit.go", `import "time"; var v = time.Now`), "time.Now"},
 		{plantFile("controller", "plan.go", `func f(g interface{ Go(func()) }) { g.Go(nil) }`), "starts a goroutine"},
 	},
 	"goroutines": {

@@ -96,12 +96,14 @@ func Cgo(packages []Package) []string {
 	})
 }
 
-// PureDecisions finds clocks, goroutines and I/O in files that hold decisions: the whole of
-// sampler, and every plan.go.
+// pureRooms are the packages that hold nothing but decisions.
+var pureRooms = []string{"sampler", "controller/plan"}
+
+// PureDecisions finds clocks, goroutines and I/O in files that hold decisions: all of pureRooms, and every plan.go.
 func PureDecisions(packages []Package) []string {
 	impure := []string{"os", "net", "net/http", "os/exec", "syscall", "golang.org/x/sys/unix", "math/rand", "math/rand/v2"}
 	return eachFile(packages, func(p Package, f File) []string {
-		if p.Path != "sampler" && f.Name != "plan.go" {
+		if !slices.Contains(pureRooms, p.Path) && f.Name != "plan.go" {
 			return nil
 		}
 		var found []string

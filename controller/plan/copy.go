@@ -1,0 +1,406 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/relay"
+)
+
+// checkpoint is what was said of a path, and its copies.
+type checkpoint struct {
+	marker
+	path        string
+	life        register // saving, committed, deleted
+	spike       register
+	evaluations []*evaluation // by name
+	slots       []*slot       // by site
+	known       bool
+	asked       bool
+	askedFor    string
+	askAgain    time.Duration
+	facts       Checkpoint
+	missed      []string // sites at which a predicted evaluation did not come
+	jobs        []*job   // whose runs have said something
+}
+
+// evaluation is one evaluation of a checkpoint.
+type evaluation struct {
+	name  string
+	said  register
+	noted bool // in the job's history
+}
+
+func (c *checkpoint) name() string { return c.path }
+
+func (c *checkpoint) doubt() { c.known, c.asked = false, false }
+
+func (p *Planner) checkpoint(path string) *checkpoint {
+	c := p.copies[path]
+	if c == nil {
+		c = &checkpoint{path: path}
+		p.copies[path] = c
+	}
+	return c
+}
+
+func (c *checkpoint) evaluation(name string) *evaluation {
+	i, found := slices.BinarySearchFunc(c.evaluations, name, func(e *evaluation, name string) int { return cmp.Compare(e.name, name) })
+	if !found {
+		c.evaluations = slices.Insert(c.evaluations, i, &evaluation{name: name})
+	}
+	return c.evaluations[i]
+}
+
+func (c *checkpoint) slot(p *Planner, site string) *slot {
+	i, found := slices.BinarySearchFunc(c.slots, site, func(s *slot, site string) int { return cmp.Compare(s.pool.site, site) })
+	if !found {
+		c.slots = slices.Insert(c.slots, i, &slot{owner: c, pool: p.poolOf(site)})
+	}
+	return c.slots[i]
+}
+
+// heard takes a hint about a checkpoint.
+func (p *Planner) heard(r relay.Record, state hints.CheckpointState, st stamp, until time.Duration) {
+	a := r.Checkpoint
+	j, c := p.job(r.Job), p.checkpoint(a.Path)
+	s := said{
+		stamp: st, job: r.Job, run: r.Run, seq: a.Sequence, until: until, state: state, identity: r.Identity, user: r.User, step: a.Step,
+		urgency: a.Urgency, confidence: r.Confidence, site: a.Site, due: st.at + time.Duration(a.ExpectedInMS)*time.Millisecond,
+	}
+	to := &c.life
+	switch {
+	case state == hints.LossSpike:
+		to = &c.spike
+	case state.OfEvaluation():
+		to = &c.evaluation(a.Evaluation).said
+	}
+	if !to.put(s) {
+		return
+	}
+	if !slices.Contains(c.jobs, j) {
+		c.jobs = append(c.jobs, j)
+		j.said = append(j.said, c)
+	}
+	if state == hints.LossSpike && (j.spike == nil || st.compare(j.spiked) > 0) {
+		if j.spike != nil {
+			p.touch(j.spike)
+		}
+		j.spike, j.spiked = c, st
+	}
+	if j.replaced(r.Run, st.at) {
+		p.do(Refuse{Path: a.Path, Job: r.Job, Reason: ReasonOldRun, Detail: "run " + r.Run + " was replaced"})
+	}
+	p.touch(c)
+}
+
+func (ev Inspected) apply(p *Planner) {
+	c := p.copies[ev.Checkpoint.Path]
+	if c == nil {
+		return
+	}
+	c.known, c.asked = true, false
+	c.facts = ev.Checkpoint
+	c.facts.Labels = maps.Clone(ev.Checkpoint.Labels)
+	p.touch(c)
+}
+
+// wish is an evaluation that will read, or reads, a checkpoint at a site.
+type wish struct {
+	site       string
+	due, until time.Duration
+	confidence float64
+	urgency    float64
+	other      bool // it is bound to another version
+}
+
+// decide asks for copies at the sites of the checkpoint's evaluations.
+func (c *checkpoint) decide(p *Planner) {
+	c.tidy(p)
+	life := c.life.last(p)
+	version, reason, detail := c.version(p, life)
+	wishes := c.wishes(p, life, version)
+	c.note(p, life)
+	for _, w := range wishes {
+		c.slot(p, w.site)
+	}
+	if len(wishes) > 0 && reason == "" && !c.ready(p, version) {
+		return
+	}
+	for _, s := range c.slots {
+		at := slices.DeleteFunc(slices.Clone(wishes), func(w wish) bool { return w.site != s.pool.site })
+		switch {
+		case len(at) == 0:
+			s.revoked = false
+			p.settle(s, nil, ReasonUnneeded, "no evaluation will read it")
+		case reason != "":
+			p.settle(s, nil, reason, detail)
+		default:
+			c.propose(p, s, at, life)
+		}
+	}
+	c.slots = slices.DeleteFunc(c.slots, func(s *slot) bool {
+		return s.x == nil && !slices.ContainsFunc(wishes, func(w wish) bool { return w.site == s.pool.site })
+	})
+	c.forget(p)
+}
+
+// tidy drops words that are too old to count, and wakes up when the next will be.
+func (c *checkpoint) tidy(p *Planner) {
+	next := min(c.life.forget(p.now), c.spike.forget(p.now))
+	c.evaluations = slices.DeleteFunc(c.evaluations, func(e *evaluation) bool {
+		end := e.said.forget(p.now)
+		next = min(next, end)
+		return end == never
+	})
+	if next < never {
+		p.alarm(c, next)
+	}
+}
+
+// forget drops the checkpoint when nothing is known of it any more.
+func (c *checkpoint) forget(p *Planner) {
+	if p.copies[c.path] != c || len(c.life)+len(c.spike)+len(c.evaluations)+len(c.slots) > 0 {
+		return
+	}
+	delete(p.copies, c.path)
+	for _, j := range c.jobs {
+		j.said = slices.DeleteFunc(j.said, func(o *checkpoint) bool { return o == c })
+		if j.spike == c {
+			j.spike = nil
+		}
+		p.touch(j)
+	}
+}
+
+// version says which version may be copied: one that was committed. A reason says that there is none.
+func (c *checkpoint) version(p *Planner, life *said) (identity string, reason Reason, detail string) {
+	switch {
+	case life == nil:
+		for _, e := range c.evaluations {
+			if s := e.said.holds(p); s != nil && s.identity != "" {
+				return s.identity, "", "" // whoever announced it has seen it committed
+			}
+		}
+		return "", ReasonCommit, "no commit was announced"
+	case life.state == hints.Deleted:
+		return "", ReasonSource, "it was deleted"
+	case life.state != hints.Committed:
+		return "", ReasonCommit, "it is being saved"
+	case life.identity == "":
+		return "", ReasonCommit, "its commit names no version"
+	}
+	return life.identity, "", "" // however long ago: what lies there is compared with it
+}
+
+// ready tells whether the version that may be copied is known, and asks for it.
+func (c *checkpoint) ready(p *Planner, version string) bool {
+	if c.known && c.facts.Identity == version && c.facts.Complete {
+		return true
+	}
+	const between = 30 * time.Second
+	if !c.asked && (p.now >= c.askAgain || c.askedFor != version) {
+		c.asked, c.askedFor = true, version
+		c.askAgain = p.now + between
+		p.do(Inspect{Path: c.path})
+	}
+	if !c.asked {
+		p.alarm(c, c.askAgain)
+	}
+	return c.known
+}
+
+// wishes lists the evaluations of the checkpoint that are to come or under way, and those that are predicted.
+func (c *checkpoint) wishes(p *Planner, life *said, version string) []wish {
+	var all []wish
+	announced := make(map[string]bool)
+	for _, e := range c.evaluations {
+		s := e.said.last(p)
+		if s == nil {
+			continue
+		}
+		announced[s.site] = true
+		if s.until <= p.now || s.state != hints.EvaluationScheduled && s.state != hints.EvaluationOpened {
+			continue
+		}
+		p.alarm(c, s.until)
+		w := wish{
+			site: s.site, due: s.due, until: s.until, confidence: s.confidence, urgency: s.urgency,
+			other: version != "" && s.identity != "" && s.identity != version,
+		}
+		for _, site := range c.sitesOf(p, s, life) {
+			w.site = site
+			if w.site != p.o.Home {
+				all = append(all, w)
+			}
+		}
+	}
+	if life == nil || life.state != hints.Committed {
+		return all
+	}
+	return append(all, c.predicted(p, life, announced)...)
+}
+
+// sitesOf is where an evaluation will be: where it says, else where those of the job were.
+func (c *checkpoint) sitesOf(p *Planner, s, life *said) []string {
+	if s.site != "" || life == nil {
+		return []string{cmp.Or(s.site, p.o.Home)}
+	}
+	j := p.jobs[life.job]
+	if j == nil {
+		return nil
+	}
+	return sorted(j.history)
+}
+
+// predicted lists the evaluations that the job's history says will come.
+func (c *checkpoint) predicted(p *Planner, life *said, announced map[string]bool) []wish {
+	j := p.jobs[life.job]
+	if j == nil || j.replaced(life.run, life.at) {
+		return nil
+	}
+	var all []wish
+	for _, site := range sorted(j.history) {
+		if announced[site] || announced[""] || site == p.o.Home || slices.Contains(c.missed, site) {
+			continue
+		}
+		likely, delay := j.history[site].predict(life.step)
+		if likely == 0 {
+			continue
+		}
+		w := wish{
+			site: site, due: life.at + delay, until: life.at + delay + p.o.PredictedLease, confidence: likely * life.confidence, urgency: life.urgency,
+		}
+		if w.until <= p.now {
+			c.missed = append(c.missed, site)
+			j.history[site].misses++
+			continue
+		}
+		p.alarm(c, w.until)
+		all = append(all, w)
+	}
+	return all
+}
+
+// note learns from evaluations that were opened.
+func (c *checkpoint) note(p *Planner, life *said) {
+	for _, e := range c.evaluations {
+		s := e.said.last(p)
+		if e.noted || s == nil || s.state != hints.EvaluationOpened && s.state != hints.EvaluationDone || life == nil || s.site == "" || s.site == p.o.Home {
+			continue
+		}
+		e.noted = true
+		j := p.job(life.job)
+		h := j.history[s.site]
+		if h == nil {
+			h = &history{}
+			j.history[s.site] = h
+		}
+		if s.state == hints.EvaluationOpened {
+			h.note(life.step, s.at-life.at)
+			i := slices.IndexFunc(c.slots, func(sl *slot) bool { return sl.pool.site == s.site && sl.x != nil })
+			if i >= 0 {
+				x := c.slots[i].x
+				h.learn(x.state != live || x.held.readyAt > s.at, p.o.Margin)
+			}
+		}
+	}
+}
+
+// propose settles what lies at one site.
+func (c *checkpoint) propose(p *Planner, s *slot, at []wish, life *said) {
+	k := c.facts
+	at = slices.DeleteFunc(at, func(w wish) bool { return w.other })
+	site := p.sites[s.pool.site]
+	switch {
+	case len(at) == 0:
+		p.settle(s, nil, ReasonIdentity, "the evaluation is of another version")
+		return
+	case k.Identity == "":
+		p.settle(s, nil, ReasonSource, "there is no checkpoint")
+		return
+	case !k.Complete:
+		p.settle(s, nil, ReasonSource, cmp.Or(k.Problem, "it is not whole"))
+		return
+	case life != nil && life.state == hints.Committed && life.identity != k.Identity:
+		p.settle(s, nil, ReasonIdentity, "what lies there is not the version that was committed")
+		return
+	case site == nil:
+		p.settle(s, nil, ReasonSite, "it is not known")
+		return
+	}
+	payer, user := c.payer(p, life)
+	verdict := p.policy.Copy(Request{Path: c.path, Job: payer.name, User: user, Site: s.pool.site, Layout: k.Layout, Labels: k.Labels})
+	if !verdict.Allowed {
+		p.settle(s, nil, ReasonPolicy, verdict.Rule)
+		return
+	}
+	want := c.proposal(p, s, at, payer, *site)
+	if want.value < want.cost && (s.x == nil || s.x.held == nil) {
+		p.settle(s, nil, ReasonWorth, want.why())
+		return
+	}
+	p.settle(s, &want, "", "")
+}
+
+// payer is the job whose checkpoint it is, else the one that evaluates it.
+func (c *checkpoint) payer(p *Planner, life *said) (*job, string) {
+	if life != nil {
+		return p.job(life.job), life.user
+	}
+	for _, e := range c.evaluations {
+		if s := e.said.last(p); s != nil {
+			return p.job(s.job), s.user
+		}
+	}
+	return p.job(""), ""
+}
+
+// proposal puts the wishes of one site together.
+func (c *checkpoint) proposal(p *Planner, s *slot, at []wish, payer *job, site Site) proposal {
+	k := c.facts
+	want := proposal{means: Copy, identity: k.Identity, content: k.Bytes, job: payer, start: never}
+	urgency := 0.0
+	if spike := c.spike.holds(p); spike != nil && payer.spike == c {
+		want.emergency, urgency = true, spike.urgency
+		p.alarm(c, spike.until)
+	}
+	if site.RemoteRate > 0 && site.LocalRate > 0 {
+		remote := float64(k.Bytes) / float64(site.RemoteRate)
+		local := float64(k.Bytes) / float64(site.LocalRate)
+		want.saved = time.Duration(max(remote-local, 0) * float64(time.Second))
+	}
+	margin := p.o.Margin
+	if h := payer.history[s.pool.site]; h != nil && h.margin > 0 {
+		margin = h.margin
+	}
+	lead := p.predicted(s.pool, k.Bytes)
+	lead += lead/4 + margin
+	for _, w := range at {
+		accelerators := float64(p.o.EvaluationAccelerators) + float64(max(w.urgency, urgency)*payer.ranks())
+		want.weight += float64(w.confidence * accelerators)
+		want.start = min(want.start, w.due-lead)
+		want.until = max(want.until, w.until)
+	}
+	want.start = max(want.start, 0)
+	if want.emergency {
+		want.start = 0
+	}
+	want.value = p.prices.worth(float64(want.weight * want.saved.Seconds()))
+	want.cost = p.prices.ofCopy(k.Bytes, want.until-p.now)
+	return want
+}
+
+// describe is what is known of a checkpoint, for people.
+func (c *checkpoint) describe(p *Planner) string {
+	life := c.life.last(p)
+	word := "nothing was said of it"
+	if life != nil {
+		word = fmt.Sprintf("%s by job %s, run %s", life.state, life.job, life.run)
+	}
+	return fmt.Sprintf("%s; %d evaluations", word, len(c.evaluations))
+}
