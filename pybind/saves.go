@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/stepahead-io/stepahead/checkpoint/save"
 )
@@ -167,16 +168,18 @@ func (w saveOpened) drop() {
 
 // save begins a checkpoint of torch's layout, or joins one that another process has begun.
 func (s *openStore) save(call context.Context, a struct {
-	Name      string `json:"name"`
-	Begin     bool   `json:"begin"`
-	Overwrite bool   `json:"overwrite"`
+	Name      string  `json:"name"`
+	Begin     bool    `json:"begin"`
+	Overwrite bool    `json:"overwrite"`
+	Patience  float64 `json:"patience"` // seconds
 }) (any, error) {
 	start := save.Join
 	if a.Begin {
 		start = save.Begin
 	}
+	o := save.Options{Layout: save.TorchDCP(), Overwrite: a.Overwrite, Patience: time.Duration(a.Patience * float64(time.Second))}
 	w, cancel, err := lasting(call, func(ctx context.Context) (*save.Writer, error) {
-		return start(ctx, s.place.Store, a.Name, save.Options{Layout: save.TorchDCP(), Overwrite: a.Overwrite})
+		return start(ctx, s.place.Store, a.Name, o)
 	}, func(w *save.Writer) error { return w.Abort(context.WithoutCancel(call)) })
 	if err != nil {
 		return nil, err

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import datetime
 import itertools
 import os
 import sys
+import time
 from typing import Any
 
 from stepahead._errors import OptionError
@@ -55,6 +57,30 @@ def disagrees(key: str, mine: str) -> bool:
     store = group.distributed_c10d._get_default_store()
     said: bytes = store.compare_set(f"stepahead/{key}", "", mine)
     return said.decode() != mine
+
+
+def say(key: str, text: str) -> None:
+    """Leave a word for the other ranks. Without torch.distributed there are none."""
+    group = _group()
+    if group is not None:
+        group.distributed_c10d._get_default_store().set(f"stepahead/{key}", text)
+
+
+def hear(key: str, timeout: float) -> str | None:
+    """Wait for what another rank says; None if it says nothing for so many seconds. Ctrl-C ends the wait."""
+    store = sys.modules["torch.distributed"].distributed_c10d._get_default_store()
+    key = f"stepahead/{key}"
+    end = time.monotonic() + timeout
+    while not store.check([key]):
+        left = end - time.monotonic()
+        if left <= 0:
+            return None
+        try:
+            store.wait([key], datetime.timedelta(seconds=min(left, 1)))
+        except RuntimeError:  # nothing yet; a store that is gone fails at the next check
+            continue
+    said: bytes = store.get(key)
+    return said.decode()
 
 
 def job_and_run(job: str | None, run: str | None, world: int, agents: bool) -> tuple[str, str]:

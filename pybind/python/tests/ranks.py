@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 # A server that is started once and forks: it has no threads and nothing of a Go runtime.
-_server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(
+server = multiprocessing.get_context("forkserver")
+server.set_forkserver_preload(
     ["torch.distributed.checkpoint", "torch.distributed.fsdp", "stepahead.checkpoint._reader"]
 )
 
@@ -29,10 +29,10 @@ def run(
     Modules of `imports` are imported before the ranks are forked from each other.
     """
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        pipes = [_server.Pipe(duplex=False) for _ in range(world)]
+        pipes = [server.Pipe(duplex=False) for _ in range(world)]
         ends = [theirs for _, theirs in pipes]
         store = str(pathlib.Path(folder) / "store")
-        leader = _server.Process(target=_lead, args=(ends, store, dict(os.environ), imports, function, arguments))
+        leader = server.Process(target=_lead, args=(ends, store, dict(os.environ), imports, function, arguments))
         leader.start()
         stack.callback(leader.join)
         stack.callback(_kill, leader.pid)  # before it

@@ -12,23 +12,25 @@ import signal
 import subprocess
 import sys
 import textwrap
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+import checkpoint_ranks
 import pytest
+import ranks
 import stepahead
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from conftest import real
 from safetensors.torch import save_file
 from stepahead import _stores, checkpoint, filesystem
-from stepahead.checkpoint import _metadata, _tensors
+from stepahead.checkpoint import _metadata, _safetensors, _tensors, _writer
 from stepahead.checkpoint._opened import Opened
 from test_hdfs import hdfs, minihdfs  # noqa: F401  the cluster
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.planner import LoadPlanner
-
-TESTS = pathlib.Path(__file__).parent
 
 
 @pytest.fixture(params=["folder", "hdfs"])
@@ -42,17 +44,8 @@ def root(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> str:
 
 @pytest.mark.timeout(600)
 def test_every_number_of_ranks_and_every_sharding(root: str) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    out = subprocess.run(
-        [*command, str(TESTS / "checkpoint_ranks.py"), root],
-        capture_output=True,
-        text=True,
-        timeout=550,
-        check=False,
-        env=environment,
-    )
-    assert "loads are the same" in out.stdout, out.stdout + out.stderr[-6000:]
+    loads = ranks.run(4, checkpoint_ranks.everything, root, timeout=550)
+    assert loads == [2 * 9 * 9] * 4
 
 
 def some_state(make: Callable[[torch.Tensor], torch.Tensor] = torch.clone) -> dict[str, Any]:
@@ -158,6 +151,53 @@ def test_without_collectives(tmp_path: pathlib.Path) -> None:
     assert not (tmp_path / "a" / ".metadata").exists()
     loaded = load(tmp_path / "a", some_state(torch.zeros_like))
     assert all(bits(loaded[name]) == bits(tensor) for name, tensor in some_state().items())
+
+
+def saves_apart(path: str) -> list[str]:
+    """What comes of saves of this rank without collectives: the first, one over it, one that may replace it."""
+    rank = dist.get_rank()
+    results = []
+    for overwrite in (False, False, True):
+        writer = checkpoint.Writer(path, overwrite=overwrite)
+        planner = Intruded(path) if rank == 0 else None
+        try:
+            dcp.save({f"of {rank}": torch.ones(4)}, storage_writer=writer, planner=planner, use_collectives=False)
+            results.append("")
+        except stepahead.StepaheadError as error:
+            results.append(str(error))
+        dist.barrier()
+        results.append(
+            " ".join(sorted(file.name for file in pathlib.Path(path).glob("[_.]*m*") if file.stat().st_size))
+        )
+        dist.barrier()
+    return results
+
+
+class Intruded(dcp.DefaultSavePlanner):
+    """A planner in whose saves another one tries to save into the same path."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def finish_plan(self, new_plan: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_writer, "_PATIENCE_SECONDS", -1.0)
+            with pytest.raises(stepahead.StepaheadError, match="another save into the same path is under way"):
+                _writer._Save(self._path, begin=True, overwrite=True)
+        return super().finish_plan(new_plan)
+
+
+def test_ranks_that_save_without_collectives(tmp_path: pathlib.Path) -> None:
+    """The first of them holds the path and removes what a killed save left, of ranks that are no more too, before any other writes."""
+    for name in ("__0_0.distcp", "__1_0.distcp", "__3_0.distcp", "__3_1.distcp"):
+        (tmp_path / name).write_bytes(b"of a killed save")
+    files = "__0.metadata __1.metadata"
+    for told in ranks.run(2, saves_apart, str(tmp_path)):
+        first, there, second, still_there, third, there_again = told
+        assert (first, third) == ("", "") and there == still_there == there_again == files
+        assert "metadata is that of a complete save" in second
+    assert {file.name for file in tmp_path.glob("*.distcp")} == {"__0_0.distcp", "__1_0.distcp"}
 
 
 class Forbidden:
@@ -281,10 +321,9 @@ def test_what_several_ranks_want_is_found(tmp_path: pathlib.Path) -> None:
         assert sorted(sets) == want.split("|")
 
 
-def run(code: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    program = "import sys, os\nimport torch, torch.distributed.checkpoint as dcp\nfrom stepahead import checkpoint\n"
-    command = [sys.executable, "-c", program + textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    begin = "import sys, os\nimport torch, torch.distributed.checkpoint as dcp\nfrom stepahead import checkpoint\n"
+    return ranks.program(begin + textwrap.dedent(code), *arguments)
 
 
 def test_after_fork_it_says_what_to_do(tmp_path: pathlib.Path) -> None:
@@ -308,6 +347,47 @@ def test_after_fork_it_says_what_to_do(tmp_path: pathlib.Path) -> None:
         tmp_path / "a",
     )
     assert "ForkError" in out.stdout and "spawn" in out.stdout and "[0, 1, 2]" in out.stdout, out.stdout + out.stderr
+
+
+def test_a_fork_during_a_load(tmp_path: pathlib.Path) -> None:
+    """The child says what to do, and the load goes on as if nothing had been."""
+    state = {"w": torch.arange(400_000)}
+    save(tmp_path / "a", state)
+    (tmp_path / ".stepahead").mkdir()
+    node = {"name": "slow", "rack": "/r", "latency_us": 0, "bandwidth_bytes_per_s": 4_000_000}
+    topology = {"nodes": [node], "block_size": 1 << 27, "replication": 1}
+    (tmp_path / ".stepahead" / "store.json").write_text(json.dumps(topology))
+    out = run(
+        """
+        import threading
+        from stepahead import _stores
+        reading = threading.Event()
+        begin = _stores.Store.begin
+        def begin_and_say(store, operation, **arguments):
+            call = begin(store, operation, **arguments)
+            if operation == "read boxes":
+                reading.set()
+            return call
+        _stores.Store.begin = begin_and_say
+        state = {"w": torch.zeros(400_000, dtype=torch.int64)}
+        reader = checkpoint.Reader(sys.argv[1])
+        loading = threading.Thread(target=dcp.load, args=(state,), kwargs={"storage_reader": reader, "no_dist": True})
+        loading.start()
+        reading.wait(60)
+        child = os.fork()
+        if child == 0:
+            try:
+                checkpoint.Reader(sys.argv[1]).read_metadata()
+            except Exception as error:
+                print(type(error).__name__, flush=True)
+            os._exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), "while loading" if loading.is_alive() else "too late")
+        loading.join()
+        print(torch.equal(state["w"], torch.arange(400_000)))
+        """,
+        tmp_path / "a",
+    )
+    assert out.stdout.split("\n") == ["ForkError", "7 while loading", "True", ""], out.stdout + out.stderr
 
 
 def test_ctrl_c_ends_a_load(tmp_path: pathlib.Path) -> None:
@@ -503,6 +583,37 @@ def test_only_asked_tensors_are_described(tmp_path: pathlib.Path) -> None:
     assert checkpoint.load_safetensors(path, names=[]) == {}
 
 
+def test_safetensors_to_a_gpu(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the way to a GPU, which is played here, tensors lie in pinned memory, a bounded part of them at a time."""
+    path = write_set(tmp_path / "set")
+    most = 5000
+    monkeypatch.setattr(_safetensors, "_STAGED_BYTES", most)
+    empty, to = torch.empty, torch.Tensor.to
+    pinned: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
+    peak = 0
+
+    def pin(*shape: Any, pin_memory: bool = False, **options: Any) -> torch.Tensor:
+        nonlocal peak
+        made = empty(*shape, **options)
+        if pin_memory:
+            pinned.add(made)
+            peak = max(peak, sum(tensor.nbytes for tensor in pinned))
+        return made
+
+    def move(tensor: torch.Tensor, *, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+        assert device == torch.device("cuda", 1) and any(tensor is one for one in pinned)
+        return to(tensor, dtype).clone()
+
+    monkeypatch.setattr(torch, "empty", pin)
+    monkeypatch.setattr(torch.Tensor, "to", move)
+    loaded = checkpoint.load_safetensors(path, device="cuda:1", dtype=torch.float16)
+    monkeypatch.undo()
+    for name, tensor in weights().items():
+        assert bits(loaded[name]) == bits(tensor.half() if tensor.is_floating_point() else tensor), name
+    longest = max(tensor.nbytes for tensor in weights().values())
+    assert longest < peak <= 2 * most + longest and not pinned
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -589,25 +700,3 @@ def test_a_local_copy_of_a_killed_process_goes(hdfs: Any, tmp_path: pathlib.Path
     with checkpoint.local(second, cache_dir=cache):
         pass
     assert not list(cache.iterdir())
-
-
-def test_a_checkpoint_is_read_once_for_a_host(hdfs: Any, tmp_path: pathlib.Path) -> None:  # noqa: F811
-    """Processes that open the same checkpoint: of the second nothing is asked of DataNodes for the metadata."""
-    root = f"{hdfs.url}/user/{hdfs.user}/{tmp_path.name}"
-    path = put(save(tmp_path / "a", some_state()), root)
-    code = """
-        os.environ["LOCAL_WORLD_SIZE"] = "2"
-        reader = checkpoint.Reader(sys.argv[1])
-        metadata = reader.read_metadata()
-        print(len(metadata.storage_data), flush=True)
-        sys.stdin.read()
-        """
-    program = "import sys, os\nimport torch, torch.distributed.checkpoint as dcp\nfrom stepahead import checkpoint\n"
-    command = [sys.executable, "-c", program + textwrap.dedent(code), path]
-    first = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert first.stdout is not None and int(first.stdout.readline()) > 5
-    shared = pathlib.Path(f"/dev/shm/stepahead-{os.geteuid()}")
-    assert list(shared.glob("*.bytes"))
-    second = subprocess.run(command, input="", capture_output=True, text=True, timeout=100, check=False)
-    assert second.returncode == 0, second.stderr
-    first.communicate("", timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import io
@@ -17,12 +18,19 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
-from stepahead import _binding, _saves, _stores
+from stepahead import _binding, _distributed, _saves, _stores
 from stepahead._errors import CheckpointError, ClosedError, OptionError
 
 _METADATA = ".metadata"
 # What is gathered of small writes before it goes to the native module.
 _BUFFER_BYTES = 4 << 20
+# How long a save waits for another one into the same path, which a killed process holds for up to a minute, and how long ranks
+# that save without collectives wait for the first to begin, which also removes what was there.
+_PATIENCE_SECONDS = 90.0
+_BEGIN_SECONDS = 600.0
+
+# Saves without collectives so far, by path: ranks call each by the same name.
+_apart: collections.Counter[str] = collections.Counter()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +53,8 @@ class Writer(FileSystemWriter):
     Any of torch's readers reads what it writes, and `Reader`. Bytes are staged in memory of at most 512 MiB a rank and sent while
     torch serialises what follows, large files in parts at the same time. `.metadata` is written last, once all files of all ranks are
     stored and still are what was stored: until then there is no checkpoint, and a full disk, a quota or a lost rank is an error of the save.
-    What an earlier save that was killed left at the path is removed.
+    What an earlier save that was killed left at the path is removed. Where ranks save without collectives, other ranks wait until rank 0 has done
+    so; each then writes its own metadata.
     """
 
     def __init__(
@@ -80,19 +89,47 @@ class Writer(FileSystemWriter):
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
         self._coordinates = is_coordinator
         self.close()
-        if self._lifecycle and not self.use_collectives:
+        if self.use_collectives:
+            return
+        if self._lifecycle:
             raise OptionError(
                 "lifecycle=True: in a save without collectives no writer knows when all ranks are done: use lifecycle.hook_saves()"
             )
+        _apart[str(self.path)] += 1
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
-        # The rank that commits begins the save. No other writes before it has, because plans are exchanged in between. Ranks that save
-        # without collectives do not know of each other: each writes its own files and its own metadata.
-        if self.use_collectives and self._coordinates:
+        # The rank that coordinates begins the save. No other writes before it has: plans are exchanged in between.
+        if self.use_collectives:
+            self._begin()
+        else:
+            self._begin_apart()
+        return super().prepare_local_plan(plan)
+
+    def _begin(self) -> None:
+        if self._coordinates:
             self._save = _Save(str(self.path), begin=True, overwrite=self.overwrite)
             if self._lifecycle:
                 self._spoken = _saves.begin_within(self.path)
-        return super().prepare_local_plan(plan)
+
+    def _begin_apart(self) -> None:
+        """The same where no plans are exchanged: other ranks wait for a word of the one that begins."""
+        key = f"save/{_apart[str(self.path)]}/{self.path}"
+        if self._coordinates:
+            said = "the rank that begins it was interrupted"
+            try:
+                self._begin()
+                said = ""
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+                raise
+            finally:
+                _distributed.say(key, said)
+            return
+        heard = _distributed.hear(key, _BEGIN_SECONDS)
+        if heard is None:
+            raise CheckpointError(f"{self.path}: rank 0 has not begun the save within {_BEGIN_SECONDS:.0f} s")
+        if heard:
+            raise CheckpointError(f"{self.path}: rank 0 did not begin the save: {heard}")
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         if self._save is None:
@@ -144,7 +181,9 @@ class _Save:
 
     def __init__(self, path: str, *, begin: bool, overwrite: bool) -> None:
         self.store = _stores.Store(path)
-        made = self.store.call("save", name=self.store.name, begin=begin, overwrite=overwrite)
+        made = self.store.call(
+            "save", name=self.store.name, begin=begin, overwrite=overwrite, patience=_PATIENCE_SECONDS
+        )
         self.handle: int = made["save"]
         self._closing = weakref.finalize(self, _give_up, self.store, self.handle)
 
