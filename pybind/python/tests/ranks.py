@@ -8,7 +8,10 @@ import multiprocessing
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import tempfile
+import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
@@ -17,8 +20,33 @@ from typing import Any
 # A server that is started once and forks: it has no threads and nothing of a Go runtime.
 server = multiprocessing.get_context("forkserver")
 server.set_forkserver_preload(
-    ["torch.distributed.checkpoint", "torch.distributed.fsdp", "stepahead.checkpoint._reader"]
+    ["pytest", "torch.distributed.checkpoint", "torch.distributed.fsdp", "stepahead.checkpoint._reader"]
 )
+
+
+def program(code: str, *arguments: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run a program with arguments in a process of its own, as `python -c` does."""
+    with tempfile.TemporaryDirectory() as folder:
+        said = [str(pathlib.Path(folder) / name) for name in ("stdout", "stderr")]
+        argv = ["-c", *map(str, arguments)]
+        process = server.Process(target=_program, args=(textwrap.dedent(code), argv, said, dict(os.environ)))
+        process.start()
+        process.join(timeout)
+        process.kill()
+        process.join()
+        out, err = (pathlib.Path(file).read_text() if os.path.exists(file) else "" for file in said)
+        return subprocess.CompletedProcess(argv, process.exitcode or 0, out, err)
+
+
+def _program(code: str, argv: list[str], said: list[str], environment: dict[str, str]) -> None:
+    for number, file in enumerate(said, 1):
+        to = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        os.dup2(to, number)
+        os.close(to)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = argv
+    exec(compile(code, "-c", "exec"), {"__name__": "__main__"})
 
 
 def run(
