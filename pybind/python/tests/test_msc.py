@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import pathlib
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import multistorageclient as msc
@@ -156,16 +158,53 @@ def test_refused(options: dict[str, Any]) -> None:
         stepahead.msc.Provider(**options)
 
 
-@pytest.mark.timeout(900)  # three jobs, one after the other
-def test_megatron_resumes(base: str) -> None:
+# Imports once what takes seconds, and runs the example in processes that it forks: of each a line of JSON tells arguments, environment and where
+# its output goes.
+JOBS = """
+import json, os, runpy, sys
+import megatron.core.dist_checkpointing, multistorageclient, stepahead.checkpoint, torch.distributed.checkpoint
+for line in sys.stdin:
+    asked = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        sys.argv = asked["arguments"]
+        output = os.open(asked["output"], os.O_CREAT | os.O_WRONLY)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, int], list[str]]]:
+    """Runs the example up to a step and returns what it says."""
+    outputs = (tmp_path_factory.mktemp("jobs") / f"{number}" for number in itertools.count())
+    command = [sys.executable, "-W", "ignore", "-c", JOBS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin and process.stdout
+
+        def run(root: str, steps: int) -> list[str]:
+            output = next(outputs)
+            arguments = [str(EXAMPLE), root, "--steps", str(steps)]
+            asked = {"arguments": arguments, "environment": dict(os.environ), "output": str(output)}
+            print(json.dumps(asked), file=process.stdin, flush=True)
+            code = process.stdout.readline()
+            text = output.read_text()
+            assert code == "0\n", text[-5000:]
+            return [line for line in text.splitlines() if line.startswith(("begins", "step", "weights"))]
+
+        try:
+            yield run
+        finally:
+            process.stdin.close()
+
+
+def test_megatron_resumes(base: str, job: Callable[[str, int], list[str]]) -> None:
     """Megatron saves and loads its distributed checkpoints through the client; torch's format is read by ours without it."""
-
-    def job(root: str, steps: int) -> list[str]:
-        command = [sys.executable, "-W", "ignore", str(EXAMPLE), root, "--steps", str(steps)]
-        out = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
-        assert out.returncode == 0, out.stdout + out.stderr[-5000:]
-        return [line for line in out.stdout.splitlines() if line.startswith(("begins", "step", "weights"))]
-
     whole = job(f"{base}/whole", 4)
     first, second = job(f"{base}/parts", 2), job(f"{base}/parts", 4)
     assert second[0] == "begins with step 2" and first[1:-1] + second[1:] == whole[1:]
