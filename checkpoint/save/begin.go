@@ -103,7 +103,7 @@ func (w *Writer) clean(ctx context.Context, overwrite bool) error {
 		}
 	}
 	if len(markers) > 0 && !overwrite {
-		return fmt.Errorf("%w: %s is that of a complete save: choose another path, or set Overwrite", fs.ErrExist, st.Address(markers[0]))
+		return fmt.Errorf("%w: %s is that of a complete save: choose another path, or set Overwrite (in Python overwrite=True)", fs.ErrExist, st.Address(markers[0]))
 	}
 	for _, n := range markers { // in order, before any file
 		if err := remove(ctx, st, n); err != nil {

@@ -276,6 +276,28 @@ func TestFits(t *testing.T) {
 	}
 }
 
+// TestEndsFirst: what is lost because the process ends says so, and why it was not told before.
+func TestEndsFirst(t *testing.T) {
+	c := newCluster(t)
+	paused := make(chan struct{})
+	a := c.announcer(nil, func(o *Options) {
+		o.testing.pause = func(ctx context.Context, _ time.Duration) error {
+			close(paused)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	})
+	must(t, a.Say(about(hints.Saving), nil))
+	<-paused
+	must(t, a.Say(about(hints.Committed), func(ctx context.Context, _ *hints.Hint) error { return ctx.Err() }))
+	a.Close()
+	for n, want := range []string{"the process ended first; before that: no agents found", "not told: the process ended first"} {
+		if len(c.errs) != 2 || !errors.Is(c.errs[n], ErrLost) || !strings.Contains(c.errs[n].Error(), want) || strings.Contains(c.errs[n].Error(), "canceled") {
+			t.Errorf("%v, want %q", c.errs, want)
+		}
+	}
+}
+
 // TestNeverWaits: with a store that does not answer, saying takes no time, Flush ends when it must, and Close too; what was not sent is lost.
 func TestNeverWaits(t *testing.T) {
 	c := newCluster(t)

@@ -54,6 +54,9 @@ func (s *sender) send(ctx context.Context, m *message) {
 		complete, cancel := context.WithTimeout(ctx, completeTime)
 		err := m.complete(complete, &m.hint)
 		cancel()
+		if err != nil && ctx.Err() != nil {
+			err = ended(nil)
+		}
 		if err == nil {
 			err = m.hint.Validate()
 		}
@@ -64,8 +67,13 @@ func (s *sender) send(ctx context.Context, m *message) {
 	}
 	m.hint.Fit()
 	pause := firstPause
+	var before error
 	for try := 1; ; try++ {
 		told, err := s.round(ctx, m.hint)
+		if ctx.Err() != nil && err != nil && !errors.Is(err, ErrRefused) { // that this try was cut short is no reason
+			err = ended(before)
+		}
+		before = err
 		switch {
 		case told:
 			s.a.count(func(st *Stats) { st.Told++ })
@@ -85,6 +93,16 @@ func (s *sender) send(ctx context.Context, m *message) {
 		pause = min(2*pause, longest)
 	}
 }
+
+// ended says that a hint is lost because nobody waited until it was told, and why it was not told before.
+func ended(before error) error {
+	if before == nil {
+		return errEnded
+	}
+	return fmt.Errorf("%w; before that: %w", errEnded, before)
+}
+
+var errEnded = errors.New("the process ended first")
 
 func (s *sender) lost(err error) {
 	s.a.count(func(st *Stats) { st.Lost++ })

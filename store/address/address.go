@@ -78,6 +78,9 @@ func Open(ctx context.Context, url string, o Options) (*Place, error) {
 	case "hdfs":
 		return openHDFS(ctx, url, o)
 	}
+	if scheme == "stepahead" { // what fsspec calls our stores
+		return nil, fmt.Errorf("%w: %q: stepahead:// is for fsspec alone: write hdfs://cluster/path, or a path", store.ErrName, url)
+	}
 	return nil, fmt.Errorf("%w: %q: no store has the scheme %s: give %s", store.ErrName, url, scheme, schemes)
 }
 

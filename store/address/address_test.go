@@ -65,6 +65,7 @@ func TestNodes(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for url, want := range map[string]string{
 		"s3://bucket/photos": "no store has the scheme s3",
+		"stepahead://ns/a":   "stepahead:// is for fsspec alone: write hdfs://cluster/path",
 		"://x":               "scheme",
 		"file://host/photos": "file:///absolute/path",
 		"file:///photos%2":   "%25",

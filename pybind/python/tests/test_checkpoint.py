@@ -531,6 +531,12 @@ def weights() -> dict[str, torch.Tensor]:
     }
 
 
+def write_saves(folder: pathlib.Path) -> pathlib.Path:
+    folder.mkdir()
+    torch.save({"a": torch.ones(1)}, folder / "rank_0.pt")
+    return folder
+
+
 def write_set(folder: pathlib.Path) -> pathlib.Path:
     """Two files with an index, and what else from_pretrained reads."""
     folder.mkdir(parents=True)
@@ -618,6 +624,7 @@ def test_safetensors_to_a_gpu(tmp_path: pathlib.Path, monkeypatch: pytest.Monkey
     ("arguments", "says"),
     [
         ({"names": ["embeding"]}, "no tensor embeding: it has embedding"),
+        ({"names": {"tied": torch.empty(1)}}, "no tensor tied.*strict=False"),
         ({"names": {"norm": torch.empty(34, dtype=torch.bfloat16)}}, r"\[33\].*\[34\]"),
         ({"names": {"norm": torch.empty(33)}}, "bfloat16.*float32"),
         ({"names": {"counts": torch.empty(7)}, "dtype": torch.float16}, "int64.*float32"),
@@ -680,6 +687,9 @@ def test_local(root: str, tmp_path: pathlib.Path) -> None:
         assert names >= kept
         if "://" in root:
             assert "optimizer.pt" not in names
+            folder_of_saves = put(write_saves(tmp_path / "saves"), root)
+            with pytest.raises(stepahead.CheckpointError, match=r"of the layout torch; files=\['\*'\] takes all"):
+                checkpoint.local(folder_of_saves, cache_dir=cache).__enter__()
             with checkpoint.local(path, files=["optimizer.pt"], cache_dir=cache) as more:
                 assert (pathlib.Path(more) / "optimizer.pt").read_bytes() == b"long"
         digests = {name: hashlib.sha256((pathlib.Path(folder) / name).read_bytes()).digest() for name in kept}

@@ -142,7 +142,8 @@ def test_loaders_job(agent: Agent, dataset: pathlib.Path, monkeypatch: pytest.Mo
             next(iter(second))
             save(3)
     assert lifecycle.told(60).done
-    assert [r["run"] for r in agent.told()[known:]] == ["second", "first", "prepared"]
+    records = sorted(agent.told()[known:], key=lambda r: r["checkpoint"]["step"])  # runs are told of side by side
+    assert [r["run"] for r in records] == ["second", "first", "prepared"]
 
 
 @pytest.mark.parametrize(

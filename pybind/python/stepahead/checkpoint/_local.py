@@ -74,7 +74,12 @@ def _names(opened: Opened, patterns: Sequence[str] | None) -> list[str]:
     if patterns is None and not any(name.endswith(".safetensors") for name in found):
         found += [name for name in names if fnmatch.fnmatchcase(name, "pytorch_model*.bin")]
     if not found:
-        raise CheckpointError(f"{opened.path}: no file of it is like {', '.join(chosen)}")
+        hint = (
+            f": it is a checkpoint of the layout {opened.layout}; files=['*'] takes all of it"
+            if patterns is None
+            else ""
+        )
+        raise CheckpointError(f"{opened.path}: no file of it is like {', '.join(chosen)}{hint}")
     return found
 
 

@@ -40,6 +40,8 @@ _DTYPES = {
     "F4": "float4_e2m1fn_x2",
 }
 
+_TIED = "a weight that is tied to another is saved once: leave it out of names, and load the rest with strict=False"
+
 # What is held at a time of tensors that go to another device or become another type.
 _STAGED_BYTES = 128 << 20
 
@@ -57,7 +59,8 @@ def load_safetensors(
         path: a file, or a folder with one file or with several and their index; or the URL of one.
         device: where the tensors shall be.
         names: of the tensors to load; default: all. Of a dict of names and tensors (a model's `state_dict()`, which may be on
-            the meta device) the tensors say what shape and, unless `dtype` is given, which dtype is expected.
+            the meta device) the tensors say what shape and, unless `dtype` is given, which dtype is expected. A weight that is
+            tied to another is not in the files: leave it out, and give `load_state_dict` the rest with `strict=False`.
         dtype: what floating-point tensors become; others stay as they are.
 
     All are read together, with few large reads; to the CPU straight into their own memory.
@@ -163,7 +166,7 @@ def _wanted(opened: Opened, names: list[str]) -> list[dict[str, Any]]:
             there = Opened(opened.path, tensors=True)
             there.close()
             near = difflib.get_close_matches(name, [tensor["name"] for tensor in there.tensors], 3)
-            hint = f": it has {', '.join(near)}" if near else f": it has {len(there.tensors)} others"
+            hint = f": it has {', '.join(near)}" if near else f": it has {len(there.tensors)} others; {_TIED}"
             raise CheckpointError(f"{opened.path}: no tensor {name}{hint}")
     return [known[name] for name in names]
 
