@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -308,8 +307,12 @@ func TestFullDisk(t *testing.T) {
 // fillDisk is what TestFullDisk does, in a process of its own.
 func fillDisk(file string) error {
 	signal.Ignore(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		return err
+	}
 	room := func(bytes uint64) error {
-		return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: math.MaxUint64})
+		return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: before.Max})
 	}
 	j, err := Open(Options{File: file})
 	if err != nil {
@@ -326,7 +329,7 @@ func fillDisk(file string) error {
 			return err
 		}
 		_, full := j.Append(record(n))
-		if err := room(math.MaxUint64); err != nil {
+		if err := room(before.Cur); err != nil {
 			return err
 		}
 		switch {

@@ -61,19 +61,20 @@ func (p *Planner) bestPool() *pool {
 // park sets aside what waits for its job's own use to fall.
 func (l *pool) park(x *placement) {
 	name := x.want.job.name
-	x.parked = name
+	x.parked = x.want.job
 	l.parked[name] = append(l.parked[name], x)
 }
 
 func (l *pool) unpark(x *placement) {
-	if x.parked == "" {
+	if x.parked == nil {
 		return
 	}
-	rest := without(l.parked[x.parked], x)
-	if l.parked[x.parked] = rest; len(rest) == 0 {
-		delete(l.parked, x.parked)
+	name := x.parked.name
+	rest := without(l.parked[name], x)
+	if l.parked[name] = rest; len(rest) == 0 {
+		delete(l.parked, name)
 	}
-	x.parked = ""
+	x.parked = nil
 }
 
 // recall queues what a job's own use kept waiting.
@@ -81,7 +82,7 @@ func (l *pool) recall(job string) {
 	list := l.parked[job]
 	delete(l.parked, job)
 	for _, x := range list {
-		x.parked = ""
+		x.parked = nil
 		l.queue.push(x)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // million is a planner with a million hot files of a thousand jobs that start in an hour, every one of them worth more sources.
-func million(b *testing.B) (*Planner, time.Duration) {
+func million() (*Planner, time.Duration) {
 	p := New(Options{Home: "home"})
 	pump(p, ClusterChanged{Cluster{Nodes: 4000, Free: 1 << 60, NodeRate: 1e8, ReadersPerSource: 16, MaxReplication: 512}}, 0)
 	pump(p, PricesChanged{Prices{AcceleratorHour: 2, StorageGiB: 0.001, ReplicaTiBHour: 0.1}}, 0)
@@ -75,7 +75,7 @@ func cpu() time.Duration {
 // the load. The longest step is reported.
 func BenchmarkEvent(b *testing.B) {
 	before := heap()
-	p, now := million(b)
+	p, now := million()
 	used := heap() - before
 	longest, began := time.Duration(0), cpu()
 	j := 1000
@@ -92,9 +92,22 @@ func BenchmarkEvent(b *testing.B) {
 	runtime.KeepAlive(p)
 }
 
+// BenchmarkAllDue is the moment at which all of the million are to be made at once, of which the budgets let a hundred begin.
+func BenchmarkAllDue(b *testing.B) {
+	before, used, waiting := heap(), 0.0, 0
+	for b.Loop() {
+		p, _ := million()
+		pump(p, Tick{}, time.Hour)
+		used = heap() - before
+		_, waiting = p.Ranking(1)
+	}
+	b.ReportMetric(used, "MiB")
+	b.ReportMetric(float64(waiting), "placements")
+}
+
 // BenchmarkFullPlan decides on everything again, as after a change of the price list.
 func BenchmarkFullPlan(b *testing.B) {
-	p, now := million(b)
+	p, now := million()
 	n, began := 0, cpu()
 	for b.Loop() {
 		n++

@@ -77,10 +77,10 @@ type slot struct {
 	x         *placement
 	reason    Reason // why there is none or it waits; "" otherwise
 	detail    string
-	revoked   bool          // until nobody asks any more
 	keep      time.Duration // what was recovered is kept so long without being asked for
 	notBefore time.Duration // after failures
 	tries     uint8
+	revoked   bool // until nobody asks any more
 }
 
 // owner is the subject of a slot.
@@ -97,8 +97,8 @@ type placement struct {
 	marker
 	id     ID
 	slot   *slot
-	index  int    // in the pool's queue; -1
-	parked string // the job whose use it waits for; "" if it is not parked
+	parked *job  // whose use it waits for; nil if it is not parked
+	index  int32 // in the pool's queue; -1
 	state  state
 	want   proposal
 	held   *holding // nil until it is begun
@@ -143,6 +143,11 @@ func (p *Planner) settle(s *slot, want *proposal, reason Reason, detail string) 
 		return
 	}
 	want.rated()
+	if s.x == nil && want.start > p.now { // there may be many: nothing is kept of them but the moment
+		p.alarm(s.owner, want.start)
+		p.report(s, ReasonWait, "")
+		return
+	}
 	if s.x == nil {
 		s.x = &placement{id: p.nextID, slot: s, index: -1}
 		p.nextID++
@@ -201,7 +206,7 @@ func (p *Planner) line(x *placement) {
 	}
 	l.stirred = true
 	if x.index >= 0 {
-		l.queue.fix(x.index)
+		l.queue.fix(int(x.index))
 		return
 	}
 	l.unpark(x)

@@ -24,14 +24,14 @@ func (q *queue) first() *placement {
 }
 
 func (q *queue) push(x *placement) {
-	x.index = len(q.list)
+	x.index = int32(len(q.list))
 	q.list = append(q.list, x)
-	q.up(x.index)
+	q.up(int(x.index))
 }
 
 // remove takes x out, if it is in.
 func (q *queue) remove(x *placement) {
-	i := x.index
+	i := int(x.index)
 	if i < 0 {
 		return
 	}
@@ -53,7 +53,7 @@ func (q *queue) fix(i int) {
 
 func (q *queue) swap(i, j int) {
 	q.list[i], q.list[j] = q.list[j], q.list[i]
-	q.list[i].index, q.list[j].index = i, j
+	q.list[i].index, q.list[j].index = int32(i), int32(j)
 }
 
 func (q *queue) up(i int) {
