@@ -81,12 +81,8 @@ func inspectCheckpoint(out io.Writer, c *checkpoint.Checkpoint, asJSON, tensors,
 	fmt.Fprintf(w, "checkpoint\t%s\nlayout\t%s\ncomplete\t%s\nidentity\t%s\nsave id\t%s\nfiles\t%d, %s\n",
 		c.URL(), c.Layout, state, c.Identity(), orDash(c.SaveID), len(c.Files), formatBytes(c.Bytes()))
 	printTensorSummary(w, c)
-	for _, problem := range c.Problems {
-		fmt.Fprintf(w, "problem\t%s\n", problem)
-	}
-	for _, doubt := range c.Doubts {
-		fmt.Fprintf(w, "doubt\t%s\n", doubt)
-	}
+	printProblems(w, "problem", c.Problems)
+	printProblems(w, "doubt", c.Doubts)
 	if files {
 		fmt.Fprint(w, "\nfile\tbytes\tidentity\n")
 		for _, f := range c.Files {
@@ -101,6 +97,22 @@ func inspectCheckpoint(out io.Writer, c *checkpoint.Checkpoint, asJSON, tensors,
 		}
 	}
 	return w.Flush()
+}
+
+// printProblems prints the first few of each kind: a copy of a large checkpoint has the same doubt of thousands of files.
+func printProblems(w io.Writer, word string, all []checkpoint.Problem) {
+	const most = 4
+	count := map[string]int{}
+	for _, p := range all {
+		if count[p.Kind]++; count[p.Kind] <= most {
+			fmt.Fprintf(w, "%s\t%s\n", word, p)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		if more := count[kind] - most; more > 0 {
+			fmt.Fprintf(w, "%s\t%s: %d more (--json lists all)\n", word, kind, more)
+		}
+	}
 }
 
 func printTensorSummary(w io.Writer, c *checkpoint.Checkpoint) {

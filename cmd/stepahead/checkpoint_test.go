@@ -118,6 +118,25 @@ func TestCheckpointInspect(t *testing.T) {
 	}
 }
 
+// TestCheckpointInspectSaysSome: of many problems of a kind the first are printed, and how many more there are.
+func TestCheckpointInspectSaysSome(t *testing.T) {
+	index := map[string]string{}
+	for _, n := range strings.Split("abcdefg", "") {
+		index[n] = n + ".safetensors"
+	}
+	text, err := json.Marshal(map[string]any{"weight_map": index})
+	must(t, err)
+	root := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(root, "model.safetensors.index.json"), text, 0o644))
+	code, out, _ := command(t, "checkpoint", "inspect", root)
+	if code != exit.Found || strings.Count(out, "file-missing: ") != 5 || !strings.Contains(out, "file-missing: 3 more (--json lists all)") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if _, out, _ := command(t, "checkpoint", "inspect", "--json", root); strings.Count(out, `"file-missing"`) != 7 {
+		t.Error(out)
+	}
+}
+
 func TestCheckpointVerify(t *testing.T) {
 	root := checkpoints(t)
 	whole := filepath.Join(root, "step-1")

@@ -92,11 +92,10 @@ func schemeOf(url string) (string, error) {
 	}
 	for _, s := range []string{"file", "dir", "hdfs"} {
 		if rest, ok := strings.CutPrefix(url, s+":/"); ok {
-			hint := "" // a Path of Python joins the slashes
 			if s == "hdfs" {
-				hint = ", or hdfs://cluster/path as text"
+				return "", fmt.Errorf("%w: %q: write hdfs:///%s, in the cluster of Hadoop's configuration, or, where a Path of Python has joined slashes, the text hdfs://%s", store.ErrName, url, rest, rest)
 			}
-			return "", fmt.Errorf("%w: %q: write %s:///%s%s", store.ErrName, url, s, rest, hint)
+			return "", fmt.Errorf("%w: %q: write %s:///%s", store.ErrName, url, s, rest)
 		}
 	}
 	return "", nil

@@ -71,6 +71,7 @@ func TestRefused(t *testing.T) {
 		"file:///photos%2":   "%25",
 		"file:/photos":       "file:///photos",
 		"dir:/photos":        "dir:///photos",
+		"hdfs:/ns/photos":    "has joined slashes, the text hdfs://ns/photos",
 		"dir://photos":       "dir:///absolute/path",
 		"":                   "empty",
 		"/a\x00b":            "NUL",
