@@ -193,6 +193,11 @@ def hdfs() -> Iterator[Row]:
         yield Row(**row)
 
 
+def checkpoint() -> Iterator[Row]:
+    for row in python("benchmarks.checkpoint")["rows"]:
+        yield Row(**row)
+
+
 EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
     "sampler": sampler,
     "wire": wire,
@@ -207,6 +212,7 @@ LONG: dict[str, Callable[[], Iterator[Row]]] = {
     "tokens": tokens,
     "index": index,
     "hdfs": hdfs,
+    "checkpoint": checkpoint,
 }
 
 

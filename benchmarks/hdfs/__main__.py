@@ -20,6 +20,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks import run
+from benchmarks.processes import Process, Result, Results, race
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "internal" / "hdfstest" / "minihdfs"))
 from minihdfs import MiniHdfs
@@ -36,7 +37,6 @@ FILES = [f"{FOLDER}/file{i:02}" for i in range(20)]
 FILE = 16 * MIB
 DATANODES = 9
 READERS = 24
-WARM = 1  # rounds that do not count
 
 TITLES = {
     "stepahead": "stepahead",
@@ -45,38 +45,6 @@ TITLES = {
     "colinmarc": "colinmarc/hdfs",
     "java": "Hadoop's own client",
 }
-
-Result = dict[str, Any]
-Results = dict[str, list[Result]]
-
-
-class Process:
-    """A program that answers each line of JSON with one."""
-
-    def __init__(self, name: str, command: list[str], log: pathlib.Path, env: dict[str, str] | None = None) -> None:
-        self.name, self.log = name, log
-        with log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
-            )
-
-    def read(self) -> Any:
-        assert self.process.stdout
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.name} ended: {self.log.read_text()[-1000:]}")
-        return json.loads(line)
-
-    def ask(self, message: dict[str, Any]) -> Any:
-        assert self.process.stdin
-        self.process.stdin.write(json.dumps(message) + "\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def end(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait(60)
 
 
 def put(cluster: MiniHdfs, path: str, local: pathlib.Path, replication: int, block: int) -> None:
@@ -120,19 +88,6 @@ def contest(work: pathlib.Path, names: list[str], **settings: str) -> Iterator[t
                 process.end()
         with contextlib.suppress(OSError):
             cluster.close()
-
-
-def race(racers: dict[str, Process], names: list[str], rounds: int, task: Callable[[int], Result]) -> Results:
-    """All in turn, round by round, each round with the same task; who begins changes."""
-    present = [name for name in names if name in racers]
-    results: Results = {name: [] for name in present}
-    for i in range(rounds + WARM):
-        turn = i % len(present)
-        for name in present[turn:] + present[:turn]:
-            result = racers[name].ask(task(i))
-            if i >= WARM:
-                results[name].append(result)
-    return results
 
 
 def extents(seed: int, count: int, size: int) -> list[dict[str, Any]]:
