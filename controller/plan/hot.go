@@ -45,8 +45,6 @@ type file struct {
 	place  int // in the planner's list
 	claims []claim
 	slot   slot
-	known  bool
-	asked  bool
 	facts  facts
 }
 
@@ -57,6 +55,7 @@ type facts struct {
 	blocks, replicas int32
 	erasure          bool
 	open, ownPolicy  bool
+	known, asked     bool
 }
 
 func (f *file) File() File {
@@ -69,7 +68,7 @@ func (f *file) File() File {
 
 func (f *file) name() string { return f.path }
 
-func (f *file) doubt() { f.known, f.asked = false, false }
+func (f *file) doubt() { f.facts.known, f.facts.asked = false, false }
 
 func (p *Planner) file(path string) *file {
 	f := p.files[path]
@@ -203,10 +202,9 @@ func (ev Looked) apply(p *Planner) {
 		if f == nil {
 			continue
 		}
-		f.known, f.asked = true, false
 		f.facts = facts{
 			identity: k.Identity, size: k.Size, blocks: int32(min(k.Blocks, 1<<30)), replicas: int32(min(k.Replicas, 1<<15)),
-			erasure: k.ErasureCoded, open: k.Open, ownPolicy: k.OwnPolicy,
+			known: true, erasure: k.ErasureCoded, open: k.Open, ownPolicy: k.OwnPolicy,
 		}
 		p.touch(f)
 	}
@@ -244,9 +242,9 @@ func (f *file) decide(p *Planner) {
 	case target(d.readers, p.cluster.ReadersPerSource) <= 1:
 		p.settle(&f.slot, nil, ReasonUnneeded, "one source is enough")
 		return
-	case !f.known:
-		if !f.asked {
-			f.asked = true
+	case !f.facts.known:
+		if !f.facts.asked {
+			f.facts.asked = true
 			p.lookups = append(p.lookups, f.path)
 		}
 		return

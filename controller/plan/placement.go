@@ -75,12 +75,25 @@ type slot struct {
 	owner     owner
 	pool      *pool
 	x         *placement
-	reason    Reason // why there is none or it waits; "" otherwise
-	detail    string
+	why       *refusal      // why there is none or it waits; nil: no reason
 	keep      time.Duration // what was recovered is kept so long without being asked for
 	notBefore time.Duration // after failures
 	tries     uint8
 	revoked   bool // until nobody asks any more
+}
+
+// refusal is a reason with its numbers.
+type refusal struct {
+	reason Reason
+	detail string
+}
+
+// because returns the reason, "" if there is none, and its numbers.
+func (s *slot) because() (Reason, string) {
+	if s.why == nil {
+		return "", ""
+	}
+	return s.why.reason, s.why.detail
 }
 
 // owner is the subject of a slot.
@@ -389,11 +402,20 @@ func sentence(reason Reason, detail string) string {
 
 // report says why there is nothing, or it waits, when that is another reason than before.
 func (p *Planner) report(s *slot, reason Reason, detail string) {
-	s.detail = detail
-	if s.reason == reason {
+	before, numbers := s.because()
+	if before == reason && numbers == detail {
 		return
 	}
-	s.reason = reason
+	s.why = nil
+	switch {
+	case reason == ReasonWait:
+		s.why = p.notYet
+	case reason != "":
+		s.why = &refusal{reason, detail}
+	}
+	if before == reason {
+		return
+	}
 	if reason == "" || reason == ReasonWait || reason == ReasonUnneeded {
 		return
 	}

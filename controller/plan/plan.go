@@ -19,6 +19,7 @@ type Planner struct {
 	budgets Budgets
 	cluster Cluster
 	sites   map[string]*Site
+	notYet  *refusal // of all that wait for their time
 	drained bool
 	local   *pool   // of hot files
 	pools   []*pool // all, sorted by site
@@ -42,7 +43,7 @@ func New(o Options) *Planner {
 		o: o.withDefaults(), policy: denyAll{}, sites: make(map[string]*Site), local: newPool(""), jobs: make(map[string]*job),
 		files: make(map[string]*file), copies: make(map[string]*checkpoint), placements: make(map[ID]*placement),
 	}
-	p.nextID = p.o.NextID
+	p.nextID, p.notYet = p.o.NextID, &refusal{reason: ReasonWait}
 	p.pools = []*pool{p.local}
 	return p
 }

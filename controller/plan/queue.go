@@ -122,6 +122,9 @@ func (a *alarms) next(now time.Duration) (alarm, bool) {
 	last := len(a.list) - 1
 	a.list[0], a.list[last] = a.list[last], alarm{}
 	a.list = a.list[:last]
+	if c := cap(a.list); c > 1<<12 && last < c/4 { // the memory of a rush goes back
+		a.list = append(make([]alarm, 0, c/2), a.list...)
+	}
 	for i := 0; ; {
 		best := i
 		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {

@@ -68,7 +68,8 @@ func (p *Planner) Why(path string) (list []Standing, known string) {
 }
 
 func (p *Planner) standing(s *slot) Standing {
-	st := Standing{Path: s.owner.name(), Site: s.pool.site, Reason: s.reason, Detail: s.detail, State: "none"}
+	st := Standing{Path: s.owner.name(), Site: s.pool.site, State: "none"}
+	st.Reason, st.Detail = s.because()
 	x := s.x
 	if x == nil {
 		return st
