@@ -94,7 +94,7 @@ var (
 		"Path": pathClass, "PosixPath": pathClass, "PurePosixPath": pathClass, "PurePath": pathClass,
 	}
 	builtins = map[string]*pickle.Class{
-		"set": {Name: "set", Make: makeList}, "frozenset": {Name: "frozenset", Make: makeList}, "list": {Name: "list", Make: makeList},
+		"set": {Name: "set", Make: makeSet}, "frozenset": {Name: "frozenset", Make: makeSet}, "list": {Name: "list", Make: makeList},
 		"dict": {Name: "dict", Make: makeDict}, "tuple": {Name: "tuple", Make: makeTuple},
 	}
 	dtypeClasses = makeDtypeClasses()
@@ -148,10 +148,12 @@ func recordClass(name string) *pickle.Class {
 
 // one makes an enumeration's value, which is its number.
 func one(args pickle.Tuple) (any, error) {
-	if len(args) != 1 {
-		return nil, errArguments
+	if len(args) == 1 {
+		if n, ok := args[0].(int64); ok {
+			return n, nil
+		}
 	}
-	return args[0], nil
+	return nil, errArguments
 }
 
 func makeSize(args pickle.Tuple) (any, error) {
@@ -167,8 +169,14 @@ func makeSize(args pickle.Tuple) (any, error) {
 	return nil, errArguments
 }
 
+// maxDimensions is more than any tensor has.
+const maxDimensions = 1000
+
 // integers makes a size of values, none of which may be negative.
 func integers(values []any) (size, error) {
+	if len(values) > maxDimensions {
+		return nil, fmt.Errorf("a size of %d dimensions, and no tensor has more than %d", len(values), maxDimensions)
+	}
 	s := make(size, len(values))
 	for i, v := range values {
 		n, ok := v.(int64)
@@ -219,6 +227,19 @@ func makeList(args pickle.Tuple) (any, error) {
 		return nil, err
 	}
 	return &pickle.List{Items: append([]any(nil), items.(pickle.Tuple)...)}, nil
+}
+
+func makeSet(args pickle.Tuple) (any, error) {
+	items, err := makeTuple(args)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items.(pickle.Tuple) {
+		if err := pickle.CheckKey(item); err != nil {
+			return nil, err
+		}
+	}
+	return makeList(args)
 }
 
 func makeTuple(args pickle.Tuple) (any, error) {

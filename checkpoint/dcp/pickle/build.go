@@ -31,6 +31,11 @@ func (m *machine) change() error {
 	if !ok {
 		return m.fail(ErrFormat, "%s to %s", opcodes[m.code].name, describe(target))
 	}
+	if m.code == 0x90 { // ADDITEMS
+		if err := m.hash(items); err != nil {
+			return err
+		}
+	}
 	list.Items = append(list.Items, items...)
 	return m.pay(2 * 16 * len(items)) // append makes room for more
 }
@@ -50,7 +55,25 @@ func (m *machine) setItems(target any, items []any) error {
 		d.Pairs = make([]Pair, 0, len(items)/2)
 	}
 	for i := 0; i < len(items); i += 2 {
+		if err := m.hash(items[i : i+1]); err != nil {
+			return err
+		}
 		d.Pairs = append(d.Pairs, Pair{items[i], items[i+1]})
+	}
+	return nil
+}
+
+// hash takes keys of a dict or elements of a set, each of which Python hashes anew.
+func (m *machine) hash(keys []any) error {
+	for _, k := range keys {
+		if err := CheckKey(k); err != nil {
+			return m.because(err, "%s", opcodes[m.code].name)
+		}
+		if t, ok := k.(Tuple); ok {
+			if err := m.pay(16 * len(t)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -59,6 +82,9 @@ func (m *machine) build(target, state any) error {
 	s, ok := target.(State)
 	if !ok {
 		return m.fail(ErrForbidden, "a state for %s is refused", describe(target))
+	}
+	if err := m.pay(stateBytes(state)); err != nil {
+		return err
 	}
 	if err := s.SetState(state); err != nil {
 		return m.because(err, "the state of %s", describe(target))
@@ -106,11 +132,46 @@ func (m *machine) instance() error {
 	if class.Make == nil {
 		return m.fail(ErrForbidden, "a call of %s is refused", class.Name)
 	}
+	if err := m.pay(copied(args)); err != nil {
+		return err
+	}
 	v, err := class.Make(args)
 	if err != nil {
 		return m.because(err, "%s", class.Name)
 	}
 	return m.push(96+16*len(args), v)
+}
+
+// copied is the memory that copies of the content of values take.
+func copied(values []any) (n int) {
+	for _, v := range values {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case Tuple:
+			n += 16 * len(v)
+		case *List:
+			n += 16 * len(v.Items)
+		}
+	}
+	return n
+}
+
+// stateBytes is the memory that an instance may take for a state: for its attributes, and for what they hold.
+func stateBytes(state any) (n int) {
+	switch state := state.(type) {
+	case Tuple:
+		return copied(state)
+	case *Dict:
+		for _, p := range state.Pairs {
+			if _, text := p.Value.(string); text {
+				continue // taken over
+			}
+			n += copied([]any{p.Value})
+		}
+		return n + 64*len(state.Pairs)
+	}
+	return 0
 }
 
 func (m *machine) global(module, name string) error {

@@ -215,6 +215,9 @@ func (m *machine) sequence() error {
 	}
 	own := append([]any(nil), items...)
 	if m.code == 0x91 { // FROZENSET
+		if err := m.hash(own); err != nil {
+			return err
+		}
 		return m.push(0, &List{Items: own})
 	}
 	return m.push(0, Tuple(own))

@@ -49,6 +49,23 @@ type (
 	Pair struct{ Key, Value any }
 )
 
+// CheckKey refuses what is not to be the key of a dict or an element of a set: containers, but for a tuple of values that are none. Whoever
+// unpickles the same with Python hashes it, which of tuples in tuples can take for ever, and more stack than there is.
+func CheckKey(key any) error {
+	switch key := key.(type) {
+	case *List, *Dict:
+		return fmt.Errorf("%w: a key that is %s", ErrForbidden, describe(key))
+	case Tuple:
+		for _, k := range key {
+			switch k.(type) {
+			case *List, *Dict, Tuple:
+				return fmt.Errorf("%w: a key that is a tuple with %s in it", ErrForbidden, describe(k))
+			}
+		}
+	}
+	return nil
+}
+
 var (
 	// ErrFormat: the bytes are no pickle that this package reads.
 	ErrFormat = errors.New("not a valid pickle")
