@@ -43,7 +43,7 @@ func Create(ctx context.Context, st store.Store, name string, l Limits) (*File, 
 }
 
 // Replace is Create of a file that takes, at Close and in one step, the place of the one that has the name, if there is one. It is written
-// beside, as name + ".new"; one that a killed process left there is removed.
+// beside, under a name of stepahead's own; what a killed process left there is removed.
 func Replace(ctx context.Context, st store.Store, name string, l Limits) (*File, error) {
 	return create(ctx, st, name, l, true)
 }

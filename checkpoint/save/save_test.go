@@ -148,7 +148,8 @@ func TestFileOfItsOwn(t *testing.T) {
 	if err := f.Close(); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("Create over a file: %v", err)
 	}
-	storetest.Put(t, st, "/d/f.new", []byte("left by a killed process"))
+	storetest.Put(t, st, beside("/d/f"), []byte("left by a killed process"))
+	storetest.Put(t, st, "/d/f.new", []byte("somebody's own"))
 	f, err = Replace(t.Context(), st, "/d/f", small)
 	must(t, err)
 	write(t, f, data[1:], rand.New(rand.NewPCG(1, 1)))
@@ -171,7 +172,7 @@ func TestFileOfItsOwn(t *testing.T) {
 	}
 	infos, err := st.List(t.Context(), "/d")
 	must(t, err)
-	if len(infos) != 1 || path.Base(infos[0].Name) != "f" {
-		t.Errorf("left in the folder: %v", infos)
+	if len(infos) != 2 || path.Base(infos[0].Name) != "f" || path.Base(infos[1].Name) != "f.new" {
+		t.Errorf("in the folder: %v", infos)
 	}
 }

@@ -1,9 +1,11 @@
 package save
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 
 	"github.com/stepahead-io/stepahead/store"
@@ -143,9 +145,15 @@ func (f *File) start(whole bool) error {
 // path is where the file is written.
 func (f *File) path() string {
 	if f.replace {
-		return f.name + ".new"
+		return beside(f.name)
 	}
 	return f.name
+}
+
+// beside is the name under which what replaces a file is whole before it is renamed: one that nobody's own file has.
+func beside(name string) string {
+	sum := sha256.Sum256([]byte(path.Base(name)))
+	return path.Join(path.Dir(name), fmt.Sprintf(".stepahead-new-%x", sum[:12]))
 }
 
 // publish closes the file, whose bytes are all stored.
