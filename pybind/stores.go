@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"sync"
+	"syscall"
 
 	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/checkpoint/nodecache"
@@ -72,7 +72,7 @@ func strictly(text string, to any) error {
 }
 
 func (o storeOptions) open(ctx context.Context) (any, error) {
-	place, err := address.Open(ctx, o.URL, address.Options{Getenv: o.Environment.get, Rank: o.Rank})
+	place, err := address.Open(ctx, o.URL, address.Options{Getenv: o.Environment.get, Rank: o.Rank, Whole: true})
 	if err != nil {
 		return nil, &storeError{err}
 	}
@@ -267,32 +267,32 @@ func (s *openStore) remove(ctx context.Context, a struct {
 	Name      string `json:"name"`
 	Recursive bool   `json:"recursive"`
 }) (any, error) {
-	if !a.Recursive {
-		return nil, s.place.Store.Remove(ctx, a.Name)
+	if a.Recursive {
+		return nil, removeAll(ctx, s.place.Store, a.Name)
 	}
-	info, err := s.place.Store.Stat(ctx, a.Name)
-	if err != nil {
-		return nil, err
-	}
-	return nil, removeAll(ctx, s.place.Store, info)
+	return nil, s.place.Store.Remove(ctx, a.Name)
 }
 
-func removeAll(ctx context.Context, st store.Store, info store.Info) error {
-	if info.Dir {
-		infos, err := st.List(ctx, info.Name)
-		if err != nil {
+// removeAll removes what has a name. It looks inside only where the store says that there is a folder with something in it: a symbolic link is
+// removed itself, and nothing that it leads to. The store's root stays, with all that is in it.
+func removeAll(ctx context.Context, st store.Store, name string) error {
+	err := st.Remove(ctx, name)
+	if !errors.Is(err, syscall.ENOTEMPTY) {
+		return err
+	}
+	infos, listed := st.List(ctx, name)
+	if listed != nil {
+		return listed
+	}
+	if len(infos) == 0 { // what it holds cannot be listed: another writer's
+		return err
+	}
+	for _, i := range infos {
+		if err := removeAll(ctx, st, i.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		for _, i := range infos {
-			if err := removeAll(ctx, st, i); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
 	}
-	if path.Clean(info.Name) == "/" {
-		return nil
-	}
-	return st.Remove(ctx, info.Name)
+	return st.Remove(ctx, name)
 }
 
 // fileOpened is what Python learns of a file.

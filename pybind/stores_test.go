@@ -3,6 +3,7 @@ package pybind
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,6 +39,9 @@ func next() int64 { callNumber++; return callNumber }
 func openFolder(t *testing.T) (handle int64, root string) {
 	t.Helper()
 	root = t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, ".stepahead", "agents"), 0o700); err != nil { // which makes it the store's root
+		t.Fatal(err)
+	}
 	opened, err := result[storeOpened](t, StoreOpen(next(), fmt.Sprintf(`{"url": %q}`, root)))
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +120,37 @@ func TestStoreMistakes(t *testing.T) {
 	}
 	if _, err := result[any](t, StoreOpen(next(), `{"url": "s3://bucket"}`)); err == nil || !strings.HasPrefix(err.Error(), "ESTORE") {
 		t.Errorf("a store that there is not: %v", err)
+	}
+}
+
+// TestRemoveAll removes a folder with all that is in it, but nothing that a link in it leads to, and not the root.
+func TestRemoveAll(t *testing.T) {
+	s, root := openFolder(t)
+	for _, name := range []string{"kept/f", "d/f", "d/e/f"} {
+		file := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{"d/folder": "../kept", "d/e/file": "../../kept/f", "d/nothing": "none"} {
+		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := result[any](t, StoreCall(next(), s, "remove", `{"name": "/", "recursive": true}`)); err == nil || !strings.Contains(err.Error(), "the root stays") {
+		t.Errorf("the root: %v", err)
+	}
+	if _, err := result[any](t, StoreCall(next(), s, "remove", `{"name": "/d", "recursive": true}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(filepath.Join(root, "d")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "kept", "f")); err != nil {
+		t.Errorf("what a link leads to: %v", err)
+	}
+	if _, err := result[any](t, StoreCall(next(), s, "remove", `{"name": "/d", "recursive": true}`)); err == nil || !strings.HasPrefix(err.Error(), "ENOTFOUND") {
+		t.Errorf("what is not there: %v", err)
 	}
 }
 

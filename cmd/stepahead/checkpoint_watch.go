@@ -83,7 +83,7 @@ func runCheckpointWatch(ctx context.Context, url string, f watchFlags, out, errs
 	if f.count < 0 || f.interval <= 0 || f.settle < 0 || f.world < 0 {
 		return exit.Usage(errors.New("checkpoint watch: --interval must be positive, and --count, --settle and --world-size not negative"))
 	}
-	p, err := openPlace(ctx, url)
+	p, err := openNamed(ctx, url)
 	if err != nil {
 		return fmt.Errorf("checkpoint watch: %w", err)
 	}

@@ -25,6 +25,9 @@ type Options struct {
 	// Rank tells readers of the same files apart, as ranks of a training job are: of replicas that are equally
 	// near, readers of different ranks read different ones. Default 0.
 	Rank int
+	// Whole opens a path in the whole file system, where nothing marks a folder as a store's root: see dir.Options. Name then has the names of all
+	// folders, and symbolic links are followed wherever they lead.
+	Whole bool
 
 	testing struct {
 		lookup func(ctx context.Context, host string) ([]string, error)
@@ -113,7 +116,7 @@ func openDir(url string, o Options) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, name, err := dir.Open(url, dir.Options{Node: o.Node})
+	st, name, err := dir.Open(url, dir.Options{Node: o.Node, Whole: o.Whole})
 	if err != nil {
 		return nil, err
 	}

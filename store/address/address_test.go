@@ -47,6 +47,30 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// TestWhole: a folder that nothing marks is one of the whole file system, and links lead out of it.
+func TestWhole(t *testing.T) {
+	root := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(root, "set"), 0o755))
+	must(t, os.WriteFile(filepath.Join(root, "file"), []byte("found"), 0o600))
+	must(t, os.Symlink("../file", filepath.Join(root, "set", "link")))
+	for _, url := range []string{root + "/set", "dir://" + root + "/set", "file://" + root + "/set/"} {
+		p := open(t, url, Options{Whole: true})
+		if p.Name != root+"/set" || p.Store.Address(p.Name) != root+"/set" {
+			t.Errorf("%s is %s, %s", url, p.Name, p.Store.Address(p.Name))
+		}
+		if got := storetest.Get(t, p.Store, p.Name+"/link"); string(got) != "found" {
+			t.Errorf("%s: %q", url, got)
+		}
+	}
+	if p := open(t, root+"/set", Options{}); p.Name != "/" {
+		t.Errorf("without it the name is %s", p.Name)
+	}
+	must(t, dir.Init(root, dir.Topology{Nodes: []dir.Node{{Name: "dn1"}}}))
+	if p := open(t, root+"/set", Options{Whole: true}); p.Name != "/set" {
+		t.Errorf("in a folder that is marked the name is %s", p.Name)
+	}
+}
+
 func TestNodes(t *testing.T) {
 	root := t.TempDir()
 	must(t, dir.Init(root, dir.Topology{Nodes: []dir.Node{{Name: "dn1"}, {Name: "dn2"}}}))

@@ -55,9 +55,13 @@ func (s *Store) List(ctx context.Context, dir string) ([]store.Info, error) {
 	if err := begin(ctx, dir); err != nil {
 		return nil, failed(s.root, "List", dir, err)
 	}
-	folder, err := s.root.OpenRoot(rel(dir))
-	if info, errStat := s.root.Stat(rel(dir)); err != nil && errStat == nil && !info.IsDir() {
-		err = syscall.ENOTDIR // for which os has an error of its own
+	info, err := s.root.Stat(rel(dir))
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR // opening a pipe would wait for its writer
+	}
+	var folder *os.Root
+	if err == nil {
+		folder, err = s.root.OpenRoot(rel(dir))
 	}
 	if err != nil {
 		return nil, failed(s.root, "List", dir, err)

@@ -138,6 +138,12 @@ func TestSpecialFiles(t *testing.T) {
 	if _, err := s.Open(t.Context(), "/pipe"); store.ClassOf(err) != store.Permanent {
 		t.Errorf("Open: %v", err)
 	}
+	if _, err := s.List(t.Context(), "/pipe"); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("List: %v", err)
+	}
+	must(t, os.Mkdir(filepath.Join(root, ".stepahead"), 0o755))
+	must(t, syscall.Mkfifo(filepath.Join(root, ".stepahead", "root"), 0o644))
+	open(t, root, dir.Options{})
 	if _, err := s.Stat(t.Context(), "/pipe"); store.ClassOf(err) != store.Permanent {
 		t.Errorf("Stat: %v", err)
 	}

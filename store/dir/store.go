@@ -24,6 +24,9 @@ type Options struct {
 	// and reading from itself costs no latency (its disk still has the node's bandwidth). Empty: the
 	// reader is on no node. A node that the topology lacks is an error of Open.
 	Node string
+	// Whole makes the root of the file system the store's root where nothing marks another one: names have all folders in them, and symbolic
+	// links are followed wherever they lead, as for any program of this user.
+	Whole bool
 	// Clock is the simulated nodes' time. Default: the machine's.
 	Clock Clock
 }
@@ -56,14 +59,14 @@ var ErrNode = errors.New("the node is not in the topology")
 // inside it. The store's root is the nearest folder, from the path itself upwards, that has a
 // .stepahead/store.json, or the .stepahead/agents in which an agent of that root has registered. Without
 // one the root is the folder that Widen chose for the path or a folder above it; else the path itself if it is a
-// folder, the parent of a file, or the nearest existing parent of what does not exist yet; its topology is then
+// folder, the parent of a file, or the nearest existing parent of what does not exist yet (but see Options.Whole); its topology is then
 // one node "local" on rack "/default" without latency or limits.
 func Open(url string, o Options) (*Store, string, error) {
 	abs, err := localPath(url)
 	if err != nil {
 		return nil, "", fmt.Errorf("dir.Open: %w", err)
 	}
-	rootPath := findRoot(abs)
+	rootPath := findRoot(abs, o.Whole)
 	root, err := os.OpenRoot(rootPath)
 	if err != nil {
 		return nil, "", fmt.Errorf("dir.Open %s: %w", url, err)
@@ -129,12 +132,15 @@ func exists(folder, name string) bool {
 	return err == nil
 }
 
-func findRoot(abs string) string {
+func findRoot(abs string, whole bool) string {
 	if root, ok := marked(abs); ok {
 		return root
 	}
 	if root, ok := widened(abs); ok {
 		return root
+	}
+	if whole {
+		return "/"
 	}
 	p := abs
 	for p != filepath.Dir(p) {

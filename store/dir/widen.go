@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -79,7 +80,7 @@ func widened(abs string) (root string, ok bool) {
 
 // readRoot returns what the rootFile in a folder holds, nothing if there is none that may be one.
 func readRoot(folder string) []byte {
-	f, err := os.Open(filepath.Join(folder, rootFile))
+	f, err := os.OpenFile(filepath.Join(folder, rootFile), os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe nothing is waited for
 	if err != nil {
 		return nil
 	}

@@ -35,11 +35,11 @@ func TestWiden(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(set, rootFile), []byte(bad), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := findRoot(set); got != set {
+		if got := findRoot(set, false); got != set {
 			t.Errorf("%q is taken for a root: %s", bad, got)
 		}
 	}
-	if err := Widen(filepath.Join(root, "shards/in"), filepath.Join(root, "shards")); err != nil || findRoot(filepath.Join(root, "shards/in")) != filepath.Join(root, "shards") {
+	if err := Widen(filepath.Join(root, "shards/in"), filepath.Join(root, "shards")); err != nil || findRoot(filepath.Join(root, "shards/in"), true) != filepath.Join(root, "shards") {
 		t.Errorf("inside: %v", err)
 	}
 }
