@@ -53,6 +53,8 @@ func TestWhole(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(root, "set"), 0o755))
 	must(t, os.WriteFile(filepath.Join(root, "file"), []byte("found"), 0o600))
 	must(t, os.Symlink("../file", filepath.Join(root, "set", "link")))
+	must(t, os.Symlink(root+"/file", filepath.Join(root, "set", "absolute")))
+	must(t, os.Symlink(root+"/set", filepath.Join(root, "folder")))
 	for _, url := range []string{root + "/set", "dir://" + root + "/set", "file://" + root + "/set/"} {
 		p := open(t, url, Options{Whole: true})
 		if p.Name != root+"/set" || p.Store.Address(p.Name) != root+"/set" {
@@ -61,6 +63,14 @@ func TestWhole(t *testing.T) {
 		if got := storetest.Get(t, p.Store, p.Name+"/link"); string(got) != "found" {
 			t.Errorf("%s: %q", url, got)
 		}
+		if infos, err := p.Store.List(t.Context(), p.Name); err != nil || len(infos) < 2 || infos[0].Size != 5 || infos[1].Size != 5 {
+			t.Errorf("%s: it lists %v, %v", url, infos, err)
+		}
+		storetest.Put(t, p.Store, root+"/folder/new/file", []byte("written"))
+		if got := storetest.Get(t, p.Store, p.Name+"/new/file"); string(got) != "written" {
+			t.Errorf("%s: %q was written through a link", url, got)
+		}
+		must(t, p.Store.Remove(t.Context(), p.Name+"/new/file"))
 	}
 	if p := open(t, root+"/set", Options{}); p.Name != "/" {
 		t.Errorf("without it the name is %s", p.Name)

@@ -43,7 +43,7 @@ func (s *Store) Claim(ctx context.Context, name string) (store.Claim, error) {
 }
 
 // holder says what the holder of a claim wrote into it.
-func holder(root *os.Root, temp string) string {
+func holder(root tree, temp string) string {
 	f, err := root.Open(temp)
 	if err != nil {
 		return ""
@@ -57,7 +57,7 @@ func holder(root *os.Root, temp string) string {
 }
 
 // sweep removes what killed writers left in a folder.
-func sweep(root *os.Root, folder string) {
+func sweep(root tree, folder string) {
 	entries, err := fs.ReadDir(root.FS(), folder)
 	if err != nil {
 		return
@@ -71,7 +71,7 @@ func sweep(root *os.Root, folder string) {
 
 // claim is a locked file.
 type claim struct {
-	root       *os.Root
+	root       tree
 	name, temp string
 
 	mu sync.Mutex

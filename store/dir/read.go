@@ -54,7 +54,7 @@ func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 }
 
 // openRegular refuses all that is not a file. O_NONBLOCK: opening a pipe must not wait for its writer.
-func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+func openRegular(root tree, name string) (*os.File, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err

@@ -34,7 +34,7 @@ type Options struct {
 // Store is a folder as a store.Store. Writes are durable and are not slowed down; reads are split by
 // block and take the time that their nodes take. It follows symbolic links inside its root only.
 type Store struct {
-	root      *os.Root
+	root      tree
 	topology  Topology
 	simulated bool // has a store.json
 	layout    layout
@@ -67,7 +67,7 @@ func Open(url string, o Options) (*Store, string, error) {
 		return nil, "", fmt.Errorf("dir.Open: %w", err)
 	}
 	rootPath := findRoot(abs, o.Whole)
-	root, err := os.OpenRoot(rootPath)
+	root, err := openTree(rootPath, o.Whole)
 	if err != nil {
 		return nil, "", fmt.Errorf("dir.Open %s: %w", url, err)
 	}
@@ -84,7 +84,7 @@ func Open(url string, o Options) (*Store, string, error) {
 	return s, path.Join("/", filepath.ToSlash(rel)), nil
 }
 
-func newStore(root *os.Root, o Options) (*Store, error) {
+func newStore(root tree, o Options) (*Store, error) {
 	s := &Store{root: root, simulated: true, reader: -1, clock: o.Clock}
 	if s.clock == nil {
 		s.clock = wallClock{}
@@ -234,12 +234,12 @@ func rel(name string) string {
 // Address implements store.Store.
 func (s *Store) Address(name string) string { return address(s.root, name) }
 
-func address(root *os.Root, name string) string {
+func address(root tree, name string) string {
 	return filepath.Join(root.Name(), filepath.FromSlash(name))
 }
 
 // failed is failedAt a name in a root.
-func failed(root *os.Root, op, name string, err error) error {
+func failed(root tree, op, name string, err error) error {
 	return failedAt(op, address(root, name), err)
 }
 

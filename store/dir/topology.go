@@ -152,7 +152,7 @@ func parseTopology(name string, data []byte) (Topology, error) {
 }
 
 // readTopology reads root's store.json. Its absence is fs.ErrNotExist.
-func readTopology(root *os.Root) (Topology, error) {
+func readTopology(root tree) (Topology, error) {
 	name := filepath.Join(root.Name(), topologyFile)
 	f, _, err := openRegular(root, topologyFile)
 	if err != nil {

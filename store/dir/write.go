@@ -19,7 +19,7 @@ import (
 // told from a file that is being written.
 type writer struct {
 	ctx  context.Context
-	root *os.Root
+	root tree
 	name string // as the store calls it
 	temp string // inside root
 	f    *os.File
@@ -62,7 +62,7 @@ func tempName(name string) string {
 }
 
 // createTemp makes a temporary file and locks it. What a killed writer left under the name is removed.
-func createTemp(root *os.Root, temp string) (*os.File, error) {
+func createTemp(root tree, temp string) (*os.File, error) {
 	for range 100 { // each turn means that another process was between two of these steps
 		f, err := root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
@@ -84,7 +84,7 @@ func createTemp(root *os.Root, temp string) (*os.File, error) {
 
 // removeDead removes a temporary file that no writer holds; one that is held is fs.ErrExist. It is
 // unlinked, never truncated: its content may already be linked under the final name.
-func removeDead(root *os.Root, temp string) error {
+func removeDead(root tree, temp string) error {
 	f, err := root.OpenFile(temp, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -105,7 +105,7 @@ func removeDead(root *os.Root, temp string) error {
 // lock takes a file for its writer, for as long as it is open; false if another has it.
 func lock(f *os.File) bool { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil }
 
-func sameFile(root *os.Root, name string, f *os.File) bool {
+func sameFile(root tree, name string, f *os.File) bool {
 	a, errA := root.Lstat(name)
 	b, errB := f.Stat()
 	return errA == nil && errB == nil && os.SameFile(a, b)
@@ -177,7 +177,7 @@ func (w *writer) Abort() error {
 }
 
 // replaceFile writes a small file of the store's own: beside, fsync, rename. The last writer wins.
-func replaceFile(root *os.Root, name string, data []byte) error {
+func replaceFile(root tree, name string, data []byte) error {
 	temp := tempName(name)
 	f, err := createTemp(root, temp)
 	if errors.Is(err, fs.ErrExist) {
@@ -214,7 +214,7 @@ func (s *Store) MakeFolder(ctx context.Context, name string) error {
 }
 
 // makeFolders makes a folder and its parents; each is durable in its own parent.
-func makeFolders(root *os.Root, name string) error {
+func makeFolders(root tree, name string) error {
 	if info, err := root.Stat(name); err == nil {
 		if !info.IsDir() {
 			return syscall.ENOTDIR
@@ -240,7 +240,7 @@ func makeFolders(root *os.Root, name string) error {
 }
 
 // syncFolder makes the names in a folder durable.
-func syncFolder(root *os.Root, name string) error {
+func syncFolder(root tree, name string) error {
 	d, err := root.Open(name)
 	if err != nil {
 		return err
