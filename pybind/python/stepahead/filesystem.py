@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
+import io
 import posixpath
 from collections.abc import Sequence
 from typing import Any
@@ -30,6 +31,8 @@ from stepahead._errors import (
 )
 
 _COPY_BYTES = 16 << 20
+# How many files are open at a time where ranges of many are read.
+_MOST_OPEN = 256
 
 
 class FileSystem(AbstractFileSystem):  # type: ignore[misc]
@@ -158,7 +161,7 @@ class FileSystem(AbstractFileSystem):  # type: ignore[misc]
         paths = path if isinstance(path, list) else [path]
         for one in paths:
             name = self._strip_protocol(one)
-            if not fsspec.core.has_magic(name) and maxdepth is None:
+            if maxdepth is None and not self._pattern(name):
                 if not recursive and self.isdir(name):
                     raise IsAFolderError(f"{name}: it is a folder: remove it with recursive=True")
                 self._store.call("remove", name=name, recursive=recursive)
@@ -166,9 +169,13 @@ class FileSystem(AbstractFileSystem):  # type: ignore[misc]
             for found in reversed(self.expand_path(name, recursive=recursive, maxdepth=maxdepth)):
                 self._rm(found)
 
+    def _pattern(self, name: str) -> bool:
+        """Whether a name stands for others: it has characters of a pattern, and is not there itself."""
+        return fsspec.core.has_magic(name) and not self.exists(name)
+
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_: Any) -> None:
         """Move a file or folder in one step. Into `path2` if that is a folder."""
-        if not isinstance(path1, str) or fsspec.core.has_magic(path1):
+        if not isinstance(path1, str) or self._pattern(self._strip_protocol(path1)):
             super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth)
             return
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
@@ -222,19 +229,40 @@ class FileSystem(AbstractFileSystem):  # type: ignore[misc]
         if not len(paths) == len(starts) == len(ends):
             raise ValueError(f"{len(paths)} paths, {len(starts)} starts, {len(ends)} ends: must be as many")
         names = [self._strip_protocol(path) for path in paths]
-        with _Files(self._store, list(dict.fromkeys(names))) as files:
+        asked: dict[str, list[int]] = {}
+        for place, name in enumerate(names):
+            asked.setdefault(name, []).append(place)
+        out: list[Any] = [None] * len(names)
+        files = list(asked)
+        for first in range(0, len(files), _MOST_OPEN):
+            some = files[first : first + _MOST_OPEN]
+            places = [place for name in some for place in asked[name]]
+            ranges = [(names[place], starts[place], ends[place]) for place in places]
+            for place, got in zip(places, self._read_ranges(some, ranges, on_error), strict=True):
+                out[place] = got
+        return out
+
+    def _read_ranges(self, names: list[str], ranges: list[tuple[str, Any, Any]], on_error: str) -> list[Any]:
+        with _Files(self._store, names) as files:
             try:
-                return files.read(names, starts, ends)
+                return list(files.read(ranges))
             except StepaheadError:
                 if on_error != "return":
                     raise
             out: list[Any] = []
-            for name, start, end in zip(names, starts, ends, strict=True):
+            for one in ranges:
                 try:
-                    out += files.read([name], [start], [end])
+                    out += files.read([one])
                 except StepaheadError as error:
                     out.append(error)
             return out
+
+    def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        """Open a file: `rb`, `wb` or `xb`, or as text."""
+        if "b" in mode or "r" in mode or options.get("compression") is not None:
+            return super().open(path, mode, **options)
+        text = {key: options.pop(key) for key in ("encoding", "errors", "newline") if key in options}
+        return _TextFile(super().open(path, mode.replace("t", "") + "b", **options), **text)
 
     def _open(
         self,
@@ -245,6 +273,8 @@ class FileSystem(AbstractFileSystem):  # type: ignore[misc]
         cache_options: dict[str, Any] | None = None,
         **options: Any,
     ) -> AbstractBufferedFile:
+        if isinstance(block_size, int) and block_size < 0:
+            raise OptionError(f"block_size={block_size}: must not be negative")
         if mode == "rb":
             return _ReadFile(self, path, block_size=block_size, cache_options=cache_options, **options)
         if mode not in ("wb", "xb"):
@@ -289,10 +319,10 @@ class _Files:
             self._opened[name] = call.wait()
         return self._opened[name]
 
-    def read(self, names: Sequence[str], starts: Sequence[int | None], ends: Sequence[int | None]) -> list[bytes]:
+    def read(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> list[bytes]:
         files: dict[str, int] = {}
         wants, out = [], []
-        for name, start, end in zip(names, starts, ends, strict=True):
+        for name, start, end in ranges:
             size = self._file(name)["size"]
             first, last, _ = slice(start, end).indices(size)
             data, address = _stores.unfilled(max(0, last - first))
@@ -379,3 +409,13 @@ class _WriteFile(AbstractBufferedFile):  # type: ignore[misc]
         if kind is not None:
             self.discard()
         self.close()
+
+
+class _TextFile(io.TextIOWrapper):
+    """Text that is written: an exception that ends the `with` block gives the file up, as it does without text between."""
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.detach().__exit__(kind, *rest)  # type: ignore[attr-defined]

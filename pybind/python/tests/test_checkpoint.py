@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pickle
+import resource
 import shutil
 import signal
 import subprocess
@@ -26,7 +27,7 @@ import torch.distributed.checkpoint as dcp
 from conftest import real
 from safetensors.torch import save_file
 from stepahead import _stores, checkpoint, filesystem
-from stepahead.checkpoint import _metadata, _safetensors, _tensors, _writer
+from stepahead.checkpoint import _local, _metadata, _safetensors, _tensors, _writer
 from stepahead.checkpoint._opened import Opened
 from test_hdfs import hdfs, minihdfs  # noqa: F401  the cluster
 from torch.distributed.checkpoint.api import CheckpointException
@@ -677,6 +678,28 @@ def test_safetensors_of_other_programs() -> None:
     assert read > 0
 
 
+def test_files_that_are_links(tmp_path: pathlib.Path) -> None:
+    """As in the cache of Hugging Face's hub."""
+    blobs, snapshot = write_set(tmp_path / "blobs"), tmp_path / "snapshots" / "0123"
+    snapshot.mkdir(parents=True)
+    for number, file in enumerate(sorted(blobs.iterdir())):
+        file.rename(blobs / str(number))
+        (snapshot / file.name).symlink_to(f"../../blobs/{number}")
+    assert checkpoint.load_safetensors(snapshot).keys() == weights().keys()
+    assert len(checkpoint.load_safetensors(snapshot / "model-00001-of-00002.safetensors")) == 3
+    with checkpoint.local(snapshot) as folder:
+        assert folder == str(snapshot)
+
+
+@pytest.mark.parametrize("name", ["checkpoint-500", "tmp_step", "step.tmp", "step"])
+def test_names_that_say_it_is_not_complete(tmp_path: pathlib.Path, name: str) -> None:
+    path = write_set(tmp_path / name)
+    if name == "step":
+        (tmp_path / "step-unfinished").touch()
+    with pytest.raises(stepahead.CheckpointError, match=r"trainer_state\.json|unfinished"):
+        checkpoint.load_safetensors(path)
+
+
 def test_local(root: str, tmp_path: pathlib.Path) -> None:
     path = put(write_set(tmp_path / "set"), root)
     kept = {"model-00001-of-00002.safetensors", "model.safetensors.index.json", "config.json", "tokenizer.json"}
@@ -698,6 +721,42 @@ def test_local(root: str, tmp_path: pathlib.Path) -> None:
         assert not pathlib.Path(folder).exists() and not list(cache.iterdir())
     else:
         assert folder == str(tmp_path / "set")
+
+
+class Elsewhere(Opened):
+    """A checkpoint whose files are taken to be on other machines."""
+
+    def __init__(self, path: Any) -> None:
+        super().__init__(path)
+        self.remote = True
+
+
+def test_a_folder_of_copies_may_have_other_files(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_local, "Opened", Elsewhere)
+    source, cache = write_set(tmp_path / "set"), tmp_path / "cache"
+    (cache / "poetry").mkdir(parents=True)
+    (cache / "0123456789abcdef0123456789abcdef").mkdir()
+    names = ["poetry.lock", "poetry/code.py", "0123456789abcdef0123456789abcdef.lock"]
+    for name in names:
+        (cache / name).write_text("somebody's own")
+    with checkpoint.local(source, cache_dir=cache):
+        pass
+    assert all((cache / name).exists() for name in names)
+
+
+def test_a_copy_that_fails_leaves_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_local, "Opened", Elsewhere)
+    source, cache = write_set(tmp_path / "set"), tmp_path / "cache"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"cache_dir.*safetensors"), checkpoint.local(source, cache_dir=cache):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not list(cache.iterdir())
 
 
 def test_a_local_copy_of_a_killed_process_goes(hdfs: Any, tmp_path: pathlib.Path) -> None:  # noqa: F811

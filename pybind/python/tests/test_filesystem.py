@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import pathlib
 import pickle
+import resource
 import sys
 import threading
 import uuid
@@ -156,6 +158,29 @@ def test_one_missing_file_of_many(place: tuple[FileSystem, str]) -> None:
     assert fs.cat([f"{folder}/a"])[f"{folder}/a"] == b"0123456789"
 
 
+def test_more_files_than_may_be_open(tmp_path: pathlib.Path) -> None:
+    for number in range(300):
+        (tmp_path / str(number)).write_bytes(b"%d" % number)
+    places = [*range(300), *range(300)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 280, hard))
+    try:
+        got = FileSystem().cat_ranges([f"{tmp_path}/{number}" for number in places], 0, None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert got == [b"%d" % number for number in places]
+
+
+def test_names_that_look_like_patterns(place: tuple[FileSystem, str]) -> None:
+    fs, folder = place
+    for name in ("a[1]", "a1", "b"):
+        fs.pipe_file(f"{folder}/{name}", b"")
+    fs.mv(f"{folder}/a[1]", f"{folder}/c[1]")
+    fs.rm(f"{folder}/c[1]")
+    fs.rm(f"{folder}/a[1]")
+    assert fs.ls(folder, detail=False) == [f"{folder}/b"]
+
+
 def test_a_file_that_is_replaced_is_an_error(place: tuple[FileSystem, str]) -> None:
     fs, folder = place
     path = f"{folder}/file"
@@ -180,6 +205,12 @@ def test_a_failed_write_leaves_nothing(place: tuple[FileSystem, str]) -> None:
             raise ZeroDivisionError
         assert (fs.cat_file(path) if fs.exists(path) else None) == had
     assert fs.ls(folder, detail=False) == [path]
+    with pytest.raises(ZeroDivisionError), fs.open(f"{folder}/text", "w") as text:
+        text.write("half")
+        raise ZeroDivisionError
+    with fs.open(f"{folder}/text", "x", encoding="utf-16-le", newline="\r\n") as text:
+        text.write("ä\n")
+    assert fs.cat_file(f"{folder}/text") == "ä\r\n".encode("utf-16-le")
     with fs.transaction, fs.open(f"{folder}/later", "wb") as file:
         file.write(b"later")
     assert fs.cat_file(f"{folder}/later") == b"later"
@@ -221,6 +252,8 @@ def test_folders(place: tuple[FileSystem, str]) -> None:
         fs.ls(folder)
     with pytest.raises(ValueError, match="append"):
         fs.open(f"{folder}/f", "ab")
+    with pytest.raises(ValueError, match="block_size=-1: must not be negative"):
+        fs.open(f"{folder}/f", "wb", block_size=-1)
 
 
 def test_programs_read_and_write(place: tuple[FileSystem, str]) -> None:

@@ -10,12 +10,17 @@ import hashlib
 import mmap
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 
 from stepahead._errors import CheckpointError
 from stepahead.checkpoint._opened import Opened
+
+# The names of copies, and of nothing else in the folder where they lie.
+_VIEW = "stepahead-{}"
+_LOCK = re.compile(r"stepahead-[0-9a-f]{32}\.lock")
 
 # What from_pretrained reads: weights, configuration, tokenizer and the model's own code.
 _PRETRAINED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.tiktoken", "*.jinja", "*.py")
@@ -56,7 +61,7 @@ def local(
         root = pathlib.Path(cache_dir) if cache_dir is not None else _default_folder()
         root.mkdir(parents=True, exist_ok=True)
         version = hashlib.sha256("\n".join([opened.identity, *names]).encode()).hexdigest()
-        view = root / version[:32]
+        view = root / _VIEW.format(version[:32])
         _sweep(root)
         lock = _hold(opened, view, names)
     finally:
@@ -94,9 +99,10 @@ def _default_folder() -> pathlib.Path:
 
 def _sweep(root: pathlib.Path) -> None:
     """Remove the copies that nobody holds: of killed processes."""
-    for path in root.glob("*.lock"):
-        with contextlib.suppress(OSError):
-            _leave(path.with_suffix(""), os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
+    for path in root.iterdir():
+        if _LOCK.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                _leave(path.with_suffix(""), os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
 
 
 def _hold(opened: Opened, view: pathlib.Path, names: list[str]) -> int:
@@ -115,7 +121,7 @@ def _hold(opened: Opened, view: pathlib.Path, names: list[str]) -> int:
             if _is_current(view, lock) and _whole(view).exists():
                 return lock
         except BaseException:
-            os.close(lock)
+            _leave(view, lock)
             raise
         os.close(lock)
 
@@ -147,12 +153,21 @@ def _copy(opened: Opened, view: pathlib.Path, names: list[str]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("w+b") as file:
                 if size:
-                    os.posix_fallocate(file.fileno(), 0, size)  # a full disk is said here, not as it is written
+                    _make_room(file.fileno(), size, target)
                     memory = mapped.enter_context(_Mapped(file.fileno(), size))
                     wants.append([number, 0, size, memory])
         opened.read(wants)
     for name in names:
         (view / (name + ".part")).rename(view / name)
+
+
+def _make_room(descriptor: int, size: int, target: pathlib.Path) -> None:
+    """Say here that a disk is full, not as it is written."""
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        what = f"no room for {size} bytes of the copy: make some, or give another folder as cache_dir: {error.strerror}"
+        raise OSError(error.errno, what, str(target)) from error
 
 
 class _Mapped:
