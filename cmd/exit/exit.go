@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -61,7 +64,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	if err == nil {
 		return OK
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.Name(), err)
+	fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), printable(err.Error()))
 	var c *codedError
 	switch {
 	case errors.As(err, &c):
@@ -75,8 +78,30 @@ func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	return Environment
 }
 
-// watch sets began when the work of any command begins.
+// printable is a text in which nothing speaks to a terminal, as names in files and of files can.
+func printable(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			quoted := strconv.QuoteRune(r)
+			out.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// watch sets began when the work of any command begins. What follows a command that has others is one of them, or a mistake.
 func watch(c *cobra.Command, began *bool) {
+	if c.HasSubCommands() && c.HasParent() && !c.Runnable() {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return Usage(fmt.Errorf("unknown command %q: `%s --help` lists those there are", args[0], cmd.CommandPath()))
+			}
+			return cmd.Help()
+		}
+	}
 	if work := c.RunE; work != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			*began = true

@@ -50,6 +50,9 @@ func TestRun(t *testing.T) {
 		"unknown flag":     {append(good, "--colour"), nil, exit.Misused, "--colour"},
 		"bad value":        {[]string{"group", "work", "--key"}, nil, exit.Misused, "needs an argument"},
 		"unknown command":  {[]string{"steal"}, nil, exit.Misused, "steal"},
+		"unknown of group": {[]string{"group", "steal"}, nil, exit.Misused, `unknown command "steal": ` + "`prog group --help`"},
+		"group alone":      {[]string{"group"}, nil, exit.OK, ""},
+		"escapes":          {good, errors.New("\x1b[31mred\x00\nand\tä"), exit.Environment, `prog: \x1b[31mred\x00` + "\nand\tä\n"},
 		"no such argument": {[]string{"--", "steal"}, nil, exit.Misused, "steal"},
 	} {
 		t.Run(name, func(t *testing.T) {
