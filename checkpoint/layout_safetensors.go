@@ -58,6 +58,9 @@ func (r *reader) readSafetensors(ctx context.Context) error {
 	}
 	if single := r.c.file("model.safetensors"); single >= 0 {
 		weights = []int{single}
+	} else if len(weights) == 0 {
+		r.problem("weights-missing", "", "there are no files with tensors")
+		return nil
 	} else if r.numbered() {
 		r.problem("index-missing", "", "the names of files say that they are a set, whose index is written last")
 	}

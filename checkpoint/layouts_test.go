@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -221,6 +222,35 @@ func TestUnfinishedMarker(t *testing.T) {
 	f.write("step-3-unfinished", nil)
 	if c := f.open("/step-3", Options{}); kinds(c.Problems) != "unfinished-marker" || c.Step != 3 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestSpecialFiles: what is no file counts as missing, whatever it is, and nothing waits for it.
+func TestSpecialFiles(t *testing.T) {
+	for kind, make := range map[string]func(name string) error{
+		"a pipe":                func(name string) error { return syscall.Mkfifo(name, 0o644) },
+		"a link to nothing":     func(name string) error { return os.Symlink("nothing", name) },
+		"a link to itself":      func(name string) error { return os.Symlink(filepath.Base(name), name) },
+		"a link out of a store": func(name string) error { return os.Symlink("/dev/zero", name) },
+	} {
+		f := newFolder(t)
+		f.writeAll("dcp", torchSave(t, "ranks"))
+		f.write("pt/a.pt", torchZip(1))
+		f.write("index/model.safetensors.index.json", []byte(`{"weight_map":{"w":"w.safetensors"}}`))
+		must(t, os.Mkdir(f.path("single"), 0o755))
+		for name, want := range map[string]string{
+			"dcp/.metadata": "metadata-missing", "pt/a.pt": "weights-missing", "index/w.safetensors": "file-missing", "single/model.safetensors": "weights-missing",
+		} {
+			f.remove(name)
+			must(t, make(f.path(name)))
+			c := f.open("/"+filepath.Dir(name), Options{})
+			if !strings.Contains(kinds(c.Problems), want) || !strings.Contains(kinds(c.Doubts), "file-special") {
+				t.Errorf("%s for %s: %v, %v", kind, name, c.Problems, c.Doubts)
+			}
+		}
+		if _, _, err := Latest(t.Context(), f, "/", Options{}); !errors.Is(err, ErrNone) {
+			t.Errorf("%s: %v", kind, err)
+		}
 	}
 }
 

@@ -84,6 +84,9 @@ func (c *Checkpoint) list(ctx context.Context, infos []store.Info) error {
 				c.notice(info)
 			case info.Dir:
 				folders = append(folders, info.Name)
+			case info.Identity == "":
+				c.Doubts = append(c.Doubts, Problem{Kind: "file-special", File: fileOf(c.dir, info).Name,
+					Detail: "it is a pipe, a socket, a device, or a link that leads nowhere, and counts as missing"})
 			default:
 				c.Files = append(c.Files, fileOf(c.dir, info))
 			}

@@ -42,6 +42,14 @@ func TestLoadIsTorch(t *testing.T) {
 }
 
 // TestLoadFindsDamage: a tensor of which one byte is not as torch wrote it is not given to anybody.
+// TestNoRoom: more than there is memory for is an error.
+func TestNoRoom(t *testing.T) {
+	if err := room(1 << 47); err == nil || !strings.Contains(err.Error(), "no memory for its 140737488355328 bytes") {
+		t.Error(err)
+	}
+	must(t, room(1<<30))
+}
+
 func TestLoadFindsDamage(t *testing.T) {
 	f := newFolder(t)
 	files := torchSave(t, "plain")

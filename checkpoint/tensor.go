@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/stepahead-io/stepahead/checkpoint/dcp"
 	"github.com/stepahead-io/stepahead/checkpoint/safetensors"
@@ -62,6 +63,9 @@ func (c *Checkpoint) Load(ctx context.Context, t *Tensor) ([]byte, error) {
 	if held < size { // before memory is taken for what a header only claims
 		return nil, fmt.Errorf("checkpoint %s: tensor %.200q has %d bytes, its parts hold %d: %w", c.URL(), t.Name, size, held, ErrIncomplete)
 	}
+	if err := room(size); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: tensor %.200q: %w", c.URL(), t.Name, err)
+	}
 	whole := make([]byte, size)
 	for i := range t.Chunks {
 		if err := c.loadChunk(ctx, t, &t.Chunks[i], whole); err != nil {
@@ -69,6 +73,19 @@ func (c *Checkpoint) Load(ctx context.Context, t *Tensor) ([]byte, error) {
 		}
 	}
 	return whole, nil
+}
+
+// room says whether there is memory for a tensor, before Go takes it and ends the program if there is none: a file with holes can claim any length.
+func room(n int64) error {
+	const large = 1 << 30
+	if n < large {
+		return nil
+	}
+	m, err := syscall.Mmap(-1, 0, int(n), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return fmt.Errorf("no memory for its %d bytes: %w", n, err)
+	}
+	return syscall.Munmap(m)
 }
 
 // loadChunk reads a chunk to its place in the whole tensor.

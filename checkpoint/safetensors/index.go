@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // IndexSuffix is how the name of a set's index ends: model.safetensors.index.json.
@@ -191,12 +192,20 @@ type Problem struct {
 func (p Problem) String() string {
 	text := p.Kind + ": "
 	if p.File != "" {
-		text += p.File + ": "
+		text += printable(p.File) + ": "
 	}
 	if p.Tensor != "" {
 		text += fmt.Sprintf("tensor %q: ", clip(p.Tensor))
 	}
 	return text + p.Detail
+}
+
+// printable is a file's name, quoted where it has characters that are none to print.
+func printable(name string) string {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // Check compares an index with the headers of its files, by name; a file that does not exist has none. Files that the index

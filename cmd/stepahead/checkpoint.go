@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ func withCheckpoint(ctx context.Context, url string, f checkpointFlags, use func
 
 // codeOfCheckpoint gives what is wrong with a checkpoint the exit code of a finding.
 func codeOfCheckpoint(err error) error {
-	if errors.Is(err, checkpoint.ErrNone) {
+	if errors.Is(err, checkpoint.ErrNone) || errors.Is(err, fs.ErrInvalid) { // what is there is no checkpoint
 		return exit.Usage(err)
 	}
 	for _, bad := range []error{checkpoint.ErrFormat, checkpoint.ErrIncomplete, checkpoint.ErrUnsupported, store.ErrCorrupt, store.ErrIdentity} {

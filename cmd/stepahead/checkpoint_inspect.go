@@ -79,7 +79,7 @@ func inspectCheckpoint(out io.Writer, c *checkpoint.Checkpoint, asJSON, tensors,
 		state = "no"
 	}
 	fmt.Fprintf(w, "checkpoint\t%s\nlayout\t%s\ncomplete\t%s\nidentity\t%s\nsave id\t%s\nfiles\t%d, %s\n",
-		c.URL(), c.Layout, state, c.Identity(), orDash(c.SaveID), len(c.Files), formatBytes(c.Bytes()))
+		printableName(c.URL()), c.Layout, state, c.Identity(), orDash(printableName(c.SaveID)), len(c.Files), formatBytes(c.Bytes()))
 	printTensorSummary(w, c)
 	printProblems(w, "problem", c.Problems)
 	printProblems(w, "doubt", c.Doubts)

@@ -191,7 +191,7 @@ func printCheckpoints(out io.Writer, all []listedCheckpoint, trackers []listedTr
 		case !l.Complete:
 			state = "incomplete (" + l.Problems[0].Kind + ")"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", printableName(l.Name), step, orDash(string(l.Layout)), state, l.Files, formatBytes(l.Bytes), orDash(l.SaveID))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", printableName(l.Name), step, orDash(string(l.Layout)), state, l.Files, formatBytes(l.Bytes), orDash(printableName(l.SaveID)))
 	}
 	if err := w.Flush(); err != nil {
 		return err

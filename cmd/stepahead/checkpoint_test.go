@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -295,6 +296,8 @@ func TestCheckpointExitCodes(t *testing.T) {
 	root := checkpoints(t)
 	bad := filepath.Join(root, "bad.safetensors")
 	must(t, os.WriteFile(bad, []byte("12345678"), 0o644))
+	pipe := filepath.Join(root, "pipe.safetensors")
+	must(t, syscall.Mkfifo(pipe, 0o644))
 	for _, c := range []struct {
 		code int
 		args []string
@@ -312,6 +315,10 @@ func TestCheckpointExitCodes(t *testing.T) {
 		{exit.Misused, []string{"readers", filepath.Join(root, "step-1"), "--ranks", "0"}, "Ranks is 0"},
 		{exit.Misused, []string{"readers", filepath.Join(root, "step-1"), "--ranks", "8", "--tensor", "3"}, "cannot be divided"},
 		{exit.Misused, []string{"watch", root, "--interval", "-1s"}, "negative"},
+		{exit.Misused, []string{"watch", root, "--interval", "1ns"}, "1ms to 1h"},
+		{exit.Misused, []string{"watch", root, "--settle", "0"}, "--settle positive"},
+		{exit.Misused, []string{"inspect", pipe}, "neither a file nor a folder"},
+		{exit.Misused, []string{"look", bad}, "unknown command"},
 	} {
 		if code, _, errOut := command(t, append([]string{"checkpoint"}, c.args...)...); code != c.code || !strings.Contains(errOut, c.want) {
 			t.Errorf("%v: exit %d, want %d: %s", c.args, code, c.code, errOut)

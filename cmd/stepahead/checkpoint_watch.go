@@ -80,8 +80,8 @@ type deletedCheckpoint struct {
 var errCounted = errors.New("as many lines as asked for")
 
 func runCheckpointWatch(ctx context.Context, url string, f watchFlags, out, errs io.Writer) (err error) {
-	if f.count < 0 || f.interval <= 0 || f.settle < 0 || f.world < 0 {
-		return exit.Usage(errors.New("checkpoint watch: --interval must be positive, and --count, --settle and --world-size not negative"))
+	if f.count < 0 || f.interval < time.Millisecond || f.interval > time.Hour || f.settle <= 0 || f.world < 0 {
+		return exit.Usage(errors.New("checkpoint watch: --interval must be 1ms to 1h, --settle positive, and --count and --world-size not negative"))
 	}
 	p, err := openNamed(ctx, url)
 	if err != nil {
