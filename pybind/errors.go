@@ -75,15 +75,18 @@ func encode(err error) error {
 			return &codedError{fmt.Sprintf("%s: %s\n%s", code, oneLine(err), facts)}
 		}
 	}
-	return &codedError{fmt.Sprintf("%s: %v", code, err)}
+	return &codedError{fmt.Sprintf("%s: %s", code, whole(err.Error()))}
 }
+
+// whole is a text that does not end early where it becomes one of C.
+func whole(text string) string { return strings.ReplaceAll(text, "\x00", `\x00`) }
 
 // identityChanged is about a file that is not the version any more that was opened.
 func identityChanged(err error, pinned, now string) error {
 	return &codedError{fmt.Sprintf("EIDENTITY: %s\nopened as %s\nnow %s", oneLine(err), pinned, now)}
 }
 
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", " ") }
+func oneLine(err error) string { return strings.ReplaceAll(whole(err.Error()), "\n", " ") }
 
 func codeOf(err error) string {
 	for _, c := range classes {
@@ -122,7 +125,7 @@ var classes = []struct {
 	{"EISDIR", isAny(syscall.EISDIR)},
 	{"EPERMISSION", isAny(fs.ErrPermission)},
 	{"ESTORE", func(err error) bool {
-		return store.ClassOf(err) != store.ClassUnknown || as[*fs.PathError](err) || as[*storeError](err)
+		return store.ClassOf(err) != store.ClassUnknown || as[*fs.PathError](err) || as[*storeError](err) || as[syscall.Errno](err)
 	}},
 	{"EDATASET", isAny(
 		binfmt.ErrManifest, binfmt.ErrHeader, binfmt.ErrIndex, binfmt.ErrVersion, binfmt.ErrMismatch,

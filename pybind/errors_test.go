@@ -38,6 +38,7 @@ func TestCodes(t *testing.T) {
 		{fs.ErrNotExist, "ENOTFOUND"},
 		{fs.ErrExist, "EEXIST"},
 		{syscall.ENOTEMPTY, "EEXIST"},
+		{syscall.EINVAL, "ESTORE"},
 		{syscall.ENOTDIR, "ENOTDIR"},
 		{syscall.EISDIR, "EISDIR"},
 		{&closedError{"the store"}, "ECLOSED"},
@@ -58,6 +59,9 @@ func TestCodes(t *testing.T) {
 		if !strings.HasPrefix(got, c.want+": outer: ") {
 			t.Errorf("%T: %q, want the code %s", c.err, got, c.want)
 		}
+	}
+	if got := encode(fmt.Errorf("a\x00b: %w", fs.ErrExist)).Error(); got != `EEXIST: a\x00b: file already exists` {
+		t.Errorf("%q: C takes a zero for the end of a text", got)
 	}
 	if encode(nil) != nil {
 		t.Error("no error became one")

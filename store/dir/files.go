@@ -119,6 +119,9 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 	if from == to {
 		return nil
 	}
+	if strings.HasPrefix(to, from+"/") {
+		return failedAt("Rename", what, fmt.Errorf("%w: a folder cannot be moved into itself", fs.ErrInvalid))
+	}
 	if info, err := s.root.Lstat(rel(to)); err == nil && info.IsDir() {
 		return failedAt("Rename", what, fmt.Errorf("%w: the new name is a folder", fs.ErrExist))
 	}
