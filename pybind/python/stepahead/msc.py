@@ -59,7 +59,10 @@ class Provider(BaseStorageProvider):
             raise OptionError(f"base_path={base_path!r}: must be hdfs://nameservice/path or an absolute path")
         # What keys have before the name in the store: a scheme and a cluster, or nothing.
         self._root = f"{scheme}://{rest.partition('/')[0]}" if separator else ""
-        super().__init__(self._root + self._name(base_path), _TYPE, config_dict, telemetry_provider)
+        self._base = "/"
+        name = self._name(base_path)
+        super().__init__(self._root + name, _TYPE, config_dict, telemetry_provider)
+        self._base = name.rstrip("/") + "/"
         self._opened: tuple[int, Any] | None = None
 
     @property
@@ -72,7 +75,10 @@ class Provider(BaseStorageProvider):
         """What a path, which begins with the base path, is in the store."""
         rest = path.partition("://")[2] if "://" in path else path
         name = rest[rest.find("/") :] if "/" in rest else "/"
-        return posixpath.normpath(name).replace("//", "/", 1)
+        name = posixpath.normpath(name).replace("//", "/", 1)
+        if not f"{name}/".startswith(self._base):
+            raise OptionError(f"{path}: it leads out of the base path {self._base_path}")
+        return name
 
     def _metadata(self, info: dict[str, Any]) -> ObjectMetadata:
         folder = info["type"] == "directory"

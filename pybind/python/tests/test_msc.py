@@ -102,6 +102,16 @@ def test_files(client: msc.StorageClient, tmp_path: pathlib.Path) -> None:
         assert file.read() == "words"
 
 
+def test_keys_do_not_leave_the_base_path(client: msc.StorageClient) -> None:
+    client.write("a/../b", b"content")
+    assert client.read("b") == b"content"
+    for key in ("../../x", "a/../../x", ".."):
+        with pytest.raises(stepahead.OptionError, match="leads out of the base path"):
+            client.read(key)
+        with pytest.raises(stepahead.OptionError, match="leads out of the base path"):
+            client.write(key, b"")
+
+
 def test_it_goes_to_other_processes(client: msc.StorageClient) -> None:
     client.write("a", b"content")
     assert pickle.loads(pickle.dumps(client)).read("a") == b"content"

@@ -93,6 +93,8 @@ def load_safetensors(
         tensors = [_Stored(opened, told, torch) for told in wanted]
         if isinstance(names, Mapping):
             for tensor in tensors:
+                if not isinstance(names[tensor.name], torch.Tensor):
+                    raise OptionError(f"names: {tensor.name}: {names[tensor.name]!r}: must be a tensor")
                 tensor.compare(names[tensor.name], dtype)
         return _read(opened, tensors, place, dtype, torch)
     finally:

@@ -126,6 +126,11 @@ def _by_torch(opened: Opened, part: Part) -> torch.Tensor:
     tensor = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     if not isinstance(tensor, torch.Tensor):
         raise CheckpointError(f"{opened.path}: {box['name']} at byte {box['off']} is no tensor but {type(tensor)}")
+    if tensor.dtype != part.dtype or list(tensor.shape) != box["sizes"]:
+        raise CheckpointError(
+            f"{opened.path}: {box['name']} at byte {box['off']}: the file holds {tensor.dtype} {list(tensor.shape)}, the metadata says "
+            f"{part.dtype} {box['sizes']}: the file is of another save"
+        )
     for dimension, (at, length) in enumerate(zip(box["at"], box["shape"], strict=True)):
         tensor = tensor.narrow(dimension, at, length)
     return tensor
