@@ -69,6 +69,7 @@ func (w *world) send(ev Event) {
 			w.do(a)
 		}
 		if at, ok := w.p.Wake(); !ok || at > w.now {
+			w.same()
 			return
 		}
 		ev = Tick{}
@@ -165,7 +166,20 @@ func (w *world) respond(id ID, action string) {
 		w.answer(after, Failed{ID: id, Action: action, Reason: ReasonFailed, Detail: "drawn"})
 		return
 	}
-	w.answer(after, Done{ID: id, Action: action, Took: after})
+	d := Done{ID: id, Action: action, Took: after}
+	if th := w.things[id]; action == "make" && th.a.Means == Copy {
+		d.Digest = w.copies(th.a.Path).Digest
+	}
+	w.answer(after, d)
+}
+
+// same checks that what the planner takes its placements for is what was made.
+func (w *world) same() {
+	for id, x := range w.p.placements {
+		if th := w.things[id]; !x.state.undoing() && (x.want.identity != th.a.Identity || x.want.means != th.a.Means) {
+			w.fail("%d is taken for %s of version %s: %+v", id, x.want.means, x.want.identity, th)
+		}
+	}
 }
 
 // do performs an action and checks that it may come now.
