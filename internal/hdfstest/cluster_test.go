@@ -15,6 +15,7 @@ func TestPutGet(t *testing.T) {
 	if got := c.Get(path); !bytes.Equal(got, want) {
 		t.Fatalf("got %d other bytes, want %d", len(got), len(want))
 	}
+	c.WaitReplication(path, 3)
 	blocks := c.Locations(path)
 	if len(blocks) != 3 || len(blocks[0].Nodes) != 3 || blocks[2].Length != 777 {
 		t.Fatalf("got %+v", blocks)

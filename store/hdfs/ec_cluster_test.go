@@ -33,10 +33,23 @@ func putCoded(c *hdfstest.Cluster, dir, policy string, data, parity int) (files 
 	for _, n := range []int{0, 1, cell - 1, cell, cell + 1, data*cell - 1, data*cell + 1, data*block + 1} {
 		f := codedFile{name: fmt.Sprintf("%s/%d", folder, n), data: random(n, uint64(n)), parity: parity}
 		c.Put(f.name, f.data, 1, block)
-		f.groups = c.Locations(f.name)
+		f.groups = groupsOf(c, f, data)
 		files = append(files, f)
 	}
 	return files
+}
+
+// groupsOf waits until the NameNode knows of every unit that has bytes, and returns the groups: a file is whole before that.
+func groupsOf(c *hdfstest.Cluster, f codedFile, data int) []hdfstest.Block {
+	const cell = 1 << 20
+	for {
+		groups := c.Locations(f.name)
+		if !slices.ContainsFunc(groups, func(g hdfstest.Block) bool {
+			return len(g.Nodes) < min(data, int((g.Length+cell-1)/cell))+f.parity
+		}) {
+			return groups
+		}
+	}
 }
 
 // lost says whether a group has lost more units than its code replaces. Units without bytes are nowhere, and known.
@@ -151,7 +164,7 @@ func refuseTooFew(t *testing.T, c *hdfstest.Cluster, s *Store, dir string) {
 	c.ErasureCode(dir+"/coded", "RS-6-3-1024k")
 	f := codedFile{name: dir + "/coded/f", data: random(6<<20, 1), parity: 3}
 	c.Put(f.name, f.data, 1, 2<<20)
-	f.groups = c.Locations(f.name)
+	f.groups = groupsOf(c, f, 6)
 	for _, node := range f.groups[0].Nodes[:3] {
 		c.Corrupt(f.name, 0, node, hdfstest.FlipData)
 		wantCoded(t, s, f, nil)

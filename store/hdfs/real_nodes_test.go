@@ -19,6 +19,7 @@ func TestRealLocate(t *testing.T) {
 	c := hdfstest.Shared(t)
 	root := c.Dir(t)
 	c.Put(root+"/f", hdfstest.Bytes(3, 3*blockSize), 2, blockSize)
+	c.WaitReplication(root+"/f", 2)
 	nodes := c.DataNodes()
 	s := open(t, c, root, hdfs.Options{Node: nodes[1].UUID})
 	rows, err := s.Locate(t.Context(), "/f", 0, 3*blockSize)

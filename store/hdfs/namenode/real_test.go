@@ -50,6 +50,7 @@ func TestRealFiles(t *testing.T) {
 	for _, name := range []string{"plain", "with space", "ünïcödé-日本", "100%25", "a+b&c=d"} {
 		path := dir + "/" + name
 		cluster.Put(path, data, 2, 1<<20)
+		cluster.WaitReplication(path, 2)
 		info, err := c.GetFileInfo(ctx, path)
 		must(t, err)
 		if info.GetLength() != uint64(len(data)) || info.GetFileType() != hproto.FileStatus_FILE || info.GetOwner() != hdfstest.User ||
