@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"io/fs"
+)
+
+// What the controller needs of a store beyond Store, so that it can make things for a while and undo them. What a store cannot do it does not
+// implement, or answers with errors.ErrUnsupported.
+
+// Attributer is implemented by stores that keep small named values with a file or folder. Names have the form "stepahead.xyz"; values have at most 1 KiB.
+// A value belongs to the file and not to its name: it goes with Rename and ends with Remove.
+type Attributer interface {
+	// Attribute returns a value; ok is false where the file has none of the name. A missing file matches fs.ErrNotExist.
+	Attribute(ctx context.Context, name, attribute string) (value []byte, ok bool, err error)
+	// SetAttribute sets a value, or, nil, removes it. It is idempotent.
+	SetAttribute(ctx context.Context, name, attribute string, value []byte) error
+}
+
+// StoragePolicy is on which types of storage a file's replicas are to lie.
+type StoragePolicy struct {
+	// Name is the policy in effect, such as "HOT" or "COLD".
+	Name string
+	// Own is set where the file itself has it, and did not inherit it.
+	Own bool
+}
+
+// StoragePolicer is implemented by stores with types of storage.
+type StoragePolicer interface {
+	StoragePolicy(ctx context.Context, name string) (StoragePolicy, error)
+	// SetStoragePolicy gives a file or folder a policy of its own, or, "", lets it inherit again. Replicas that exist do not move. It is idempotent.
+	SetStoragePolicy(ctx context.Context, name, policy string) error
+}
+
+// Placement says where the blocks of a new file go.
+type Placement struct {
+	// Replicas of each block; BlockSize in bytes. 0: the store's own.
+	Replicas  int
+	BlockSize int64
+	// Exclude, if not nil, names the nodes that may not get the block that begins at an offset. The store fails with ErrUnavailable where no others are left.
+	Exclude func(off int64) []string
+}
+
+// PlacedCreator is implemented by stores that let a writer say where blocks go.
+type PlacedCreator interface {
+	// CreatePlaced is Create with a placement.
+	CreatePlaced(ctx context.Context, name string, p Placement) (Writer, error)
+}
+
+// Access is who may do what with a file or folder.
+type Access struct {
+	Owner, Group string
+	Mode         fs.FileMode // permission bits
+	// ACL are the entries of an access control list beyond Mode, as the store writes them, sorted; nil where there is none.
+	ACL []string
+}
+
+// Protector is implemented by stores that say and change who may do what.
+type Protector interface {
+	Access(ctx context.Context, name string) (Access, error)
+	// Protect changes it. "" leaves owner or group as they are. One that the caller may not give away matches fs.ErrPermission, and nothing is changed then.
+	Protect(ctx context.Context, name string, a Access) error
+}
+
+// Node is a storage node that is alive.
+type Node struct {
+	// Node is its name, as in Replica.Node; "" where the store does not tell.
+	Node, Addr, Rack string
+	// Free is how many bytes it takes.
+	Free int64
+	// Load is how many transfers it has in progress; -1 where it cannot be told.
+	Load int
+	// InService is false where it takes no new blocks.
+	InService bool
+	// Types are the types of its storages, such as "DISK" and "ARCHIVE", sorted; nil where it cannot be told.
+	Types []string
+}
+
+// NodeLister is implemented by stores with nodes.
+type NodeLister interface {
+	Nodes(ctx context.Context) ([]Node, error)
+}
