@@ -275,7 +275,7 @@ func (p *Planner) begin(x *placement) {
 		p.revalue(x)
 	}
 	until := x.want.until
-	x.held = &holding{job: x.want.job.name, until: until, promised: until}
+	x.held = &holding{job: x.want.job.name, begun: p.now, until: until, promised: until}
 	p.placements[x.id] = x
 	a := Make{
 		ID: x.id, Means: x.want.means, Path: x.slot.owner.name(), Identity: x.want.identity, Site: l.site, Sources: int(x.want.sources), Extra: int(x.want.extra),

@@ -59,13 +59,16 @@ func (ev Drain) apply(p *Planner) {
 func (ev Revoke) apply(p *Planner) {
 	why := sentence(ReasonRevoked, ev.Why)
 	revoke := func(s *slot) {
+		if ev.Job != "" && p.payerOf(s) != ev.Job {
+			return
+		}
 		s.revoked, s.keep = true, 0
 		if s.x != nil {
 			p.undo(s.x, why)
 		}
 	}
 	if ev.ID != 0 {
-		if x := p.placements[ev.ID]; x != nil {
+		if x := p.find(ev.ID); x != nil {
 			revoke(x.slot)
 		}
 		return
@@ -260,7 +263,7 @@ func (p *Planner) adopt(h Held) *placement {
 		means: a.Means, identity: a.Identity, sources: int32(a.Sources), extra: int32(a.Extra), emergency: a.Emergency, content: a.Content,
 		until: p.now + left, job: p.job(a.Job),
 	}
-	x.held = &holding{job: a.Job, bytes: a.Bytes, until: x.want.until, promised: x.want.until, digest: h.Digest, readyAt: p.now}
+	x.held = &holding{job: a.Job, bytes: a.Bytes, begun: p.now, until: x.want.until, promised: x.want.until, digest: h.Digest, readyAt: p.now}
 	s.keep = p.now + min(left, adoptFor)
 	if extra || h.Undoing {
 		s.keep = 0

@@ -37,6 +37,18 @@ type evaluation struct {
 
 func (c *checkpoint) name() string { return c.path }
 
+func (c *checkpoint) account(p *Planner) string {
+	if life := c.life.last(p); life != nil {
+		return life.job
+	}
+	for _, e := range c.evaluations {
+		if s := e.said.last(p); s != nil {
+			return s.job
+		}
+	}
+	return ""
+}
+
 func (c *checkpoint) doubt() { c.known, c.asked = false, false }
 
 func (p *Planner) checkpoint(path string) *checkpoint {
@@ -303,10 +315,14 @@ func (c *checkpoint) note(p *Planner, life *said) {
 		if s.state == hints.EvaluationOpened {
 			h.note(life.step, s.at-life.at)
 			i := slices.IndexFunc(c.slots, func(sl *slot) bool { return sl.pool.site == s.site && sl.x != nil })
-			if i >= 0 {
-				x := c.slots[i].x
-				h.learn(x.state != live || x.held.readyAt > s.at, p.o.Margin)
+			if i < 0 {
+				p.tally.Missed++
+				continue
 			}
+			x := c.slots[i].x
+			late := x.state != live || x.held.readyAt > s.at
+			h.learn(late, p.o.Margin)
+			p.tallyOpened(x, late, s.at)
 		}
 	}
 }

@@ -72,10 +72,11 @@ type PricesChanged struct{ Prices Prices }
 type PolicyChanged struct{ Policy Policy }
 
 // Revoke undoes placements, and keeps them from being made again until what asked for them has ended: the one with the ID, or all of a path, or, where both
-// are zero, all there are.
+// are zero, all there are. Where Job is set, only those on its account.
 type Revoke struct {
 	ID   ID
 	Path string
+	Job  string
 	Why  string
 }
 

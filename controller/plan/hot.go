@@ -68,6 +68,13 @@ func (f *file) File() File {
 
 func (f *file) name() string { return f.path }
 
+func (f *file) account(p *Planner) string {
+	if _, first := f.demand(p); first != nil {
+		return first.job.name
+	}
+	return ""
+}
+
 func (f *file) doubt() { f.facts.known, f.facts.asked = false, false }
 
 func (p *Planner) file(path string) *file {
@@ -184,6 +191,7 @@ func (ev FanOut) apply(p *Planner) {
 	st := j.runs[i].start
 	st.opened = true
 	p.touch(st)
+	p.tallyRead(st, ev.Path)
 	if !ev.Ended {
 		return
 	}

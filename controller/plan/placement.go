@@ -99,8 +99,10 @@ func (s *slot) because() (Reason, string) {
 // owner is the subject of a slot.
 type owner interface {
 	subject
-	// name is the path, and who pays where nothing is made yet.
+	// name is the path.
 	name() string
+	// account is the job that would pay for what is made; "" where nobody asks.
+	account(p *Planner) string
 	// doubt forgets what is known of the source: it is asked for again.
 	doubt()
 }
@@ -124,7 +126,9 @@ type holding struct {
 	until    time.Duration // what the allowance was charged for
 	rate     int64         // of the making, while it runs
 	work     work
+	begun    time.Duration
 	readyAt  time.Duration
+	opened   bool // somebody read it
 	graceEnd time.Duration
 	retryAt  time.Duration // of the action that failed; 0: none did
 	tries    uint8
@@ -240,7 +244,7 @@ func (p *Planner) beginEven(x *placement) {
 	case p.drained:
 		p.report(x.slot, ReasonDrained, "nothing new begins")
 	default:
-		x.held = &holding{job: x.want.job.name, until: x.want.until, promised: x.want.until}
+		x.held = &holding{job: x.want.job.name, begun: p.now, until: x.want.until, promised: x.want.until}
 		p.placements[x.id] = x
 		p.publish(x)
 		p.alarm(x, x.held.until)
@@ -371,6 +375,7 @@ func (p *Planner) backoff(tries uint8) time.Duration { return p.o.RetryAfter << 
 func (p *Planner) gone(x *placement) {
 	l := x.slot.pool
 	p.stop(x)
+	p.tallyGone(x)
 	p.discharge(x)
 	if of := x.held.of; of != nil {
 		of.held.sharers = without(of.held.sharers, x)

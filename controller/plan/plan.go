@@ -24,6 +24,7 @@ type Planner struct {
 	local   *pool   // of hot files
 	pools   []*pool // all, sorted by site
 	working work    // what all makings take of the storage nodes
+	tally   Tally
 	jobs    map[string]*job
 	files   map[string]*file
 	list    []*file // the same, in an order that depends on events alone

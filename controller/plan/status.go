@@ -7,22 +7,26 @@ import (
 
 // Standing is one placement, or one that is refused, as `ctl plan` and `ctl why` show it.
 type Standing struct {
-	ID         ID     // 0 where nothing was ever wanted
-	Path, Site string // Site of copies
-	Means      Means
-	State      string
-	Job        string
-	Emergency  bool
-	Bytes      int64
-	Sources    int
+	ID    ID     `json:"id,omitempty"` // 0 where there is none
+	Path  string `json:"path"`
+	Site  string `json:"site,omitempty"` // of copies
+	Means Means  `json:"means,omitempty"`
+	State string `json:"state"`
+	// Job is who pays, or would.
+	Job       string `json:"job,omitempty"`
+	Emergency bool   `json:"emergency,omitempty"`
+	Bytes     int64  `json:"bytes"`
+	Sources   int    `json:"sources,omitempty"`
 	// Value is what it is expected to return, Cost what it takes, in the currency of the prices; Rank their quotient.
-	Value, Cost, Rank float64
+	Value float64 `json:"value"`
+	Cost  float64 `json:"cost"`
+	Rank  float64 `json:"rank"`
 	// Left is the rest of its lease.
-	Left time.Duration
+	Left time.Duration `json:"left_ns"`
 	// Reason and Detail say why it is refused or waits, Why what it is for.
-	Reason Reason
-	Detail string
-	Why    string
+	Reason Reason `json:"reason,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	Why    string `json:"why,omitempty"`
 }
 
 // Ranking returns the placements that there are or that wait, the best first, at most so many; and how many there are in all.
@@ -67,9 +71,51 @@ func (p *Planner) Why(path string) (list []Standing, known string) {
 	return list, known
 }
 
+// Find returns the placement with a number; false where there is none, or no more.
+func (p *Planner) Find(id ID) (Standing, bool) {
+	x := p.find(id)
+	if x == nil {
+		return Standing{}, false
+	}
+	return p.standing(x.slot), true
+}
+
+// find returns a placement that has begun or waits for room; nil if there is none.
+func (p *Planner) find(id ID) *placement {
+	if x := p.placements[id]; x != nil {
+		return x
+	}
+	of := func(x *placement) bool { return x.id == id }
+	for _, l := range p.pools {
+		if i := slices.IndexFunc(l.queue.list, of); i >= 0 {
+			return l.queue.list[i]
+		}
+		for _, list := range l.parked {
+			if i := slices.IndexFunc(list, of); i >= 0 {
+				return list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// payerOf is the job on whose account a slot's placement is, or would be.
+func (p *Planner) payerOf(s *slot) string {
+	switch x := s.x; {
+	case x == nil:
+		return s.owner.account(p)
+	case x.held != nil:
+		return x.held.job
+	case x.want.job != nil:
+		return x.want.job.name
+	}
+	return ""
+}
+
 func (p *Planner) standing(s *slot) Standing {
 	st := Standing{Path: s.owner.name(), Site: s.pool.site, State: "none"}
 	st.Reason, st.Detail = s.because()
+	st.Job = p.payerOf(s)
 	x := s.x
 	if x == nil {
 		return st
@@ -77,9 +123,6 @@ func (p *Planner) standing(s *slot) Standing {
 	w := x.want
 	st.ID, st.Means, st.State, st.Emergency, st.Bytes, st.Sources = x.id, w.means, x.state.String(), w.emergency, w.bytes(), int(w.sources)
 	st.Value, st.Cost, st.Rank, st.Left, st.Why = w.value, w.cost, w.rank, w.until-p.now, w.why()
-	if w.job != nil {
-		st.Job = w.job.name
-	}
 	if x.held != nil && x.state.undoing() {
 		st.Why = x.held.why
 	}
@@ -89,14 +132,15 @@ func (p *Planner) standing(s *slot) Standing {
 // Usage is what is taken of the budgets.
 type Usage struct {
 	// Held are bytes by site, "" for temporary sources of hot files; Rate the bytes a second granted to copies of each.
-	Held, Rate map[string]int64
+	Held map[string]int64 `json:"held"`
+	Rate map[string]int64 `json:"rate"`
 	// ByteHoursLeft of each allowance.
-	ByteHoursLeft map[string]float64
-	Egress        int64
-	Cores         float64
-	Memory        int64
+	ByteHoursLeft map[string]float64 `json:"byte_hours_left"`
+	Egress        int64              `json:"egress"`
+	Cores         float64            `json:"cores"`
+	Memory        int64              `json:"memory"`
 	// Placements are those that have begun and are not gone.
-	Placements int
+	Placements int `json:"placements"`
 }
 
 // Usage returns what is taken of the budgets now.

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -223,9 +225,10 @@ func split(words []string) (arguments, []string) {
 //	0s looked PATH size=64MiB blocks=1 replicas=3 identity=v1 ec=0 open=0    0s inspected PATH identity=v1 bytes=1GiB digest=D label=REGION
 //	0s done ID ACTION digest=D took=1s    0s failed ID ACTION REASON         0s damaged ID
 //	0s fanout JOB run=1 path=P ended=0    0s ended JOB run=1
-//	0s revoke id=ID path=P                0s drain on=1                      0s tick
+//	0s revoke id=ID path=P job=J          0s drain on=1                      0s tick
 //	0s held ID MEANS PATH site=east bytes=1GiB made=1 published=1 undoing=0 left=1h job=j
 //	why PATH                              plan                               usage
+//	tally                                 find ID
 func (tr *trace) command(line string) error {
 	words := strings.Fields(line)
 	switch words[0] {
@@ -243,6 +246,19 @@ func (tr *trace) command(line string) error {
 		tr.output = append(tr.output, fmt.Sprintf("usage  held=%v rate=%v egress=%d memory=%d placements=%d", u.Held, u.Rate, u.Egress, u.Memory, u.Placements))
 		return nil
 	}
+	switch words[0] {
+	case "tally":
+		tr.tally()
+		return nil
+	case "find":
+		id, _ := strconv.ParseUint(words[1], 10, 64)
+		if s, ok := tr.p.Find(ID(id)); ok {
+			tr.standings([]Standing{s})
+		} else {
+			tr.output = append(tr.output, "       "+words[1]+" is none")
+		}
+		return nil
+	}
 	now, err := time.ParseDuration(words[0])
 	if err != nil {
 		return err
@@ -253,6 +269,19 @@ func (tr *trace) command(line string) error {
 	}
 	tr.step(ev, now)
 	return nil
+}
+
+// tally prints what came of what was made, and what there is.
+func (tr *trace) tally() {
+	const gib = 1 << 30
+	y := tr.p.Tally()
+	tr.output = append(tr.output, fmt.Sprintf("tally  in time %d (ready for %v), late %d, missed %d, unused %d; GiB-hours: idle %.3f, copies %.3f, sources %.3f; saved %.1f s",
+		y.InTime, y.Lead, y.Late, y.Missed, y.Unused, y.IdleByteHours/gib, y.CopyByteHours/gib, y.SourceByteHours/gib, y.SavedSeconds))
+	begun, waiting := tr.p.Counts()
+	slices.SortFunc(begun, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(a.Means, b.Means), cmp.Compare(a.State, b.State))
+	})
+	tr.output = append(tr.output, fmt.Sprintf("       there %v, waiting %d, margins %v", begun, waiting, tr.p.Margins()))
 }
 
 func (tr *trace) standings(list []Standing) {
@@ -325,7 +354,7 @@ func (tr *trace) event(verb string, words []string) (Event, error) {
 	case "ended":
 		return JobEnded{Job: first, Run: args.text("run", "1")}, nil
 	case "revoke":
-		return Revoke{ID: ID(args.number("id", 0)), Path: args["path"], Why: "by hand"}, nil
+		return Revoke{ID: ID(args.number("id", 0)), Path: args["path"], Job: args["job"], Why: "by hand"}, nil
 	case "drain":
 		return Drain{On: args["on"] != "0"}, nil
 	case "held":
