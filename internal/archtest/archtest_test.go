@@ -35,7 +35,6 @@ var goroutineOwners = map[string]string{
 	"checkpoint/windows.go":         "ReadBoxes waits for its reads",
 	"cmd/stepahead/cat.go":          "the command waits for its reader and its writer",
 	"cmd/stepahead-agent/serve.go":  "the program waits for both of its servers",
-	"controller/temporary/tree.go":  "a removal waits for all of them",
 	"hints/lifecycle/lifecycle.go":  "Close waits for it",
 	"hints/lifecycle/send.go":       "a round waits for its calls",
 	"internal/hdfstest/link.go":     "a link's Close waits for all of them",
