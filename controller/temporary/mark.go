@@ -4,8 +4,15 @@
 package temporary
 
 import (
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -16,7 +23,7 @@ const (
 	DataFolder = "/.stepahead/data"
 )
 
-// Attribute is the attribute of a file whose replication or storage policy is changed for a while (store.Attributer). Its value is the name of the mark.
+// Attribute is the attribute of a file whose replication or storage policy is changed for a while (store.Attributer). Its value is Mark.Name.
 const Attribute = "stepahead.raised"
 
 // Version is that of marks.
@@ -32,23 +39,113 @@ type Mark struct {
 	Means    plan.Means `json:"means"`
 	Path     string     `json:"path"`
 	Identity string     `json:"identity"`
-	// Place is a file or folder in this store that is deleted with all that is in it; "" for none. It lies in DataFolder.
+	// Place is a file or folder in this store that is deleted with all that is in it; "" for none. It lies directly in DataFolder, see PlaceOf.
 	Place string `json:"place,omitempty"`
-	// Row is the name of a row of the catalogue in this store; "" for none. It lies in catalogue.Folder.
+	// Row is the name of a row of the catalogue in this store; "" for none. It lies in catalogue.Folder. It is withdrawn if it is this placement's.
 	Row string `json:"row,omitempty"`
-	// Was is how the file at Path was before it was raised; nil where it was not changed.
-	Was *Was `json:"was,omitempty"`
+	// Was is how the file at Path was before it was raised, and Raised what it is made; nil where it is not changed.
+	Was    *State `json:"was,omitempty"`
+	Raised *State `json:"raised,omitempty"`
 	// TTL is how long what was made may last after the mark was written, by the clock of the store.
 	TTL time.Duration `json:"ttl_ns"`
 	Job string        `json:"job,omitempty"`
 	Why string        `json:"why,omitempty"`
 }
 
-// Was is how a file was before it was raised.
-type Was struct {
+// State is what is changed of a file that is raised.
+type State struct {
 	Replicas int `json:"replicas"`
 	// Policy is nil where the storage policy is not changed.
 	Policy *store.StoragePolicy `json:"policy,omitempty"`
-	// Located are the replicas.
-	Located []store.Replica `json:"located,omitempty"`
+}
+
+// Name is the name of the mark's file.
+func (m Mark) Name() string { return NameOf(m.Controller, m.Placement) }
+
+// NameOf is the name of a placement's mark.
+func NameOf(controller string, id plan.ID) string {
+	return path.Join(Folder, key(controller, id)+suffix)
+}
+
+// PlaceOf is where the data of a placement lie.
+func PlaceOf(controller string, id plan.ID) string { return path.Join(DataFolder, key(controller, id)) }
+
+const suffix = ".json"
+
+func key(controller string, id plan.ID) string {
+	return controller + "-" + strconv.FormatUint(uint64(id), 10)
+}
+
+// Bounds of what a mark holds.
+const (
+	maxController = 64
+	maxText       = 4096
+	maxReplicas   = 1 << 15
+	maxTTL        = 366 * 24 * time.Hour
+)
+
+// CheckController returns what is wrong with the name of a controller; it is part of names of files.
+func CheckController(name string) error {
+	ok := name != "" && len(name) <= maxController && name[0] != '.'
+	for _, c := range name {
+		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._-", c))
+	}
+	if !ok {
+		return fmt.Errorf("controller: %.80q: use 1 to %d letters, digits, '.', '_' and '-', not starting with '.'", name, maxController)
+	}
+	return nil
+}
+
+// Validate returns all that is wrong with a mark. One that is valid never leads out of the places named above, but for the file at Path.
+func (m Mark) Validate() error {
+	var errs []error
+	when := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	when(m.Version != Version, "v: %d, this program knows %d", m.Version, Version)
+	if err := CheckController(m.Controller); err != nil {
+		errs = append(errs, err)
+	}
+	when(m.Placement == 0, "placement: 0 is no number of one")
+	when(m.Means == "" || len(m.Means) > 64, "means: %.80q", m.Means)
+	for _, t := range []struct{ field, text string }{
+		{"means", string(m.Means)}, {"path", m.Path}, {"identity", m.Identity}, {"job", m.Job}, {"why", m.Why},
+	} {
+		when(len(t.text) > maxText, "%s: %d bytes, at most %d", t.field, len(t.text), maxText)
+		when(!utf8.ValidString(t.text), "%s: %.80q is not UTF-8", t.field, t.text)
+	}
+	when(m.Path == "", "path: none")
+	when(m.Place != "" && !directly(DataFolder, m.Place), "place: %.120q does not lie directly in %s", m.Place, DataFolder)
+	when(m.Row != "" && !directly(catalogue.Folder, m.Row), "row: %.120q does not lie directly in %s", m.Row, catalogue.Folder)
+	when(m.TTL < 0 || m.TTL > maxTTL, "ttl_ns: %v is not in [0, %v]", m.TTL, maxTTL)
+	when((m.Was == nil) != (m.Raised == nil), "was, raised: one without the other")
+	if m.Was != nil && m.Raised != nil {
+		errs = append(errs, m.validateStates()...)
+	}
+	return errors.Join(errs...)
+}
+
+func (m Mark) validateStates() (errs []error) {
+	if err := store.CheckName(m.Path); err != nil {
+		errs = append(errs, fmt.Errorf("path: %w", err))
+	}
+	if (m.Was.Policy == nil) != (m.Raised.Policy == nil) {
+		errs = append(errs, errors.New("was.policy, raised.policy: one without the other"))
+	}
+	for _, s := range []*State{m.Was, m.Raised} {
+		if s.Replicas < 1 || s.Replicas > maxReplicas {
+			errs = append(errs, fmt.Errorf("replicas: %d is not in [1, %d]", s.Replicas, maxReplicas))
+		}
+		if p := s.Policy; p != nil && (p.Name == "" || len(p.Name) > 128 || !utf8.ValidString(p.Name)) {
+			errs = append(errs, fmt.Errorf("policy: %.80q", p.Name))
+		}
+	}
+	return errs
+}
+
+// directly tells whether a name is one of a file in a folder, not deeper.
+func directly(folder, name string) bool {
+	return store.CheckName(name) == nil && path.Dir(name) == folder && utf8.ValidString(name)
 }

@@ -1,0 +1,121 @@
+package temporary
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// Found is a file that lies among the marks.
+type Found struct {
+	Name string
+	// Modified is when the mark was written, by the clock of the store.
+	Modified time.Time
+	// Mark is what it says, if Err is nil. Err matches ErrMark or ErrVersion, or is the store's.
+	Mark Mark
+	Err  error
+}
+
+// Expired tells whether what the mark is of should have been undone by a moment of the store's clock.
+func (f Found) Expired(now time.Time) bool { return now.Sub(f.Modified) > f.Mark.TTL }
+
+// Write writes a mark, or replaces it: its time begins anew.
+func Write(ctx context.Context, st store.Store, m Mark) error {
+	data, err := m.Encode()
+	if err != nil {
+		return fmt.Errorf("temporary.Write %s: %w", st.Address(m.Name()), err)
+	}
+	return store.ReplaceFile(ctx, st, m.Name(), data)
+}
+
+// Remove removes a mark; one that is not there is removed.
+func Remove(ctx context.Context, st store.Store, name string) error {
+	for _, n := range []string{name + beside, name} {
+		if err := st.Remove(ctx, n); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read reads one mark. A missing one matches fs.ErrNotExist.
+func Read(ctx context.Context, st store.Store, name string) (Mark, error) {
+	data, err := store.Files{Store: st}.ReadFile(ctx, name, maxMark)
+	if err != nil {
+		return Mark{}, err
+	}
+	m, err := Parse(data)
+	if err == nil && m.Name() != name {
+		err = fmt.Errorf("%w: it is that of %s", ErrMark, m.Name())
+	}
+	if err != nil {
+		return Mark{}, fmt.Errorf("temporary.Read %s: %w", st.Address(name), err)
+	}
+	return m, nil
+}
+
+// List returns the marks of a store, sorted by name. A file that is no mark has its error; a store without the folder has none.
+func List(ctx context.Context, st store.Store) ([]Found, error) {
+	infos, err := list(ctx, st)
+	var found []Found
+	for _, i := range infos {
+		if i.Dir || !strings.HasSuffix(i.Name, suffix) {
+			continue
+		}
+		f := Found{Name: i.Name, Modified: i.ModTime}
+		f.Mark, f.Err = Read(ctx, st, i.Name)
+		if errors.Is(f.Err, fs.ErrNotExist) {
+			continue // removed since it was listed
+		}
+		if ctx.Err() != nil {
+			return found, f.Err
+		}
+		found = append(found, f)
+	}
+	return found, err
+}
+
+func list(ctx context.Context, st store.Store) ([]store.Info, error) {
+	infos, err := st.List(ctx, Folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return infos, err
+}
+
+// What else lies among the marks, for moments or where a process was killed: a mark that is being written (see store.ReplaceFile), and a file that
+// was asked for the time.
+const (
+	beside = ".new"
+	clock  = "clock-"
+)
+
+// debris tells whether a file is one of those.
+func debris(name string) bool {
+	base := path.Base(name)
+	return strings.HasSuffix(base, suffix+beside) || strings.HasPrefix(base, clock) && !strings.HasSuffix(base, suffix)
+}
+
+// Now is the time by the clock of a store: that of the change of a file that is written for it and removed.
+func Now(ctx context.Context, st store.Store) (time.Time, error) {
+	name := path.Join(Folder, clock+rand.Text())
+	w, err := st.Create(ctx, name)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := w.Close(); err != nil {
+		return time.Time{}, errors.Join(err, w.Abort())
+	}
+	info, err := st.Stat(ctx, name)
+	if err := errors.Join(err, st.Remove(ctx, name)); err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime, nil
+}

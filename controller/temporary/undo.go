@@ -1,0 +1,212 @@
+package temporary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// Undo undoes everything that a mark says, and removes the mark when nothing is left: the row is withdrawn, the file has its storage policy and then its
+// replication again, the data are deleted, the file's attribute goes. It may be called again after it was cut off anywhere, and by others. It returns what it
+// did, for people, also beside an error. fence is called before each change of the world; nil for none.
+//
+// A file is touched only while it has the attribute, which goes with the file and not with its name: one that was deleted or replaced meanwhile is left
+// alone, one that was renamed is not found. A storage policy or a replication that is neither what it was nor what the placement made of it was given to the
+// file by somebody else, and stays.
+func Undo(ctx context.Context, st store.Store, m Mark, fence func(context.Context) error) (done []string, err error) {
+	return undo(ctx, st, m, func(ctx context.Context, do func(context.Context) error) error { return Change(ctx, fence, do) })
+}
+
+// Preview returns what Undo would do, and changes nothing.
+func Preview(ctx context.Context, st store.Store, m Mark) (todo []string, err error) {
+	return undo(ctx, st, m, func(context.Context, func(context.Context) error) error { return nil })
+}
+
+func undo(ctx context.Context, st store.Store, m Mark, change func(context.Context, func(context.Context) error) error) ([]string, error) {
+	if err := m.Validate(); err != nil {
+		return nil, fmt.Errorf("temporary.Undo %s: %w: %w", st.Address(m.Name()), ErrMark, err)
+	}
+	u := &undoing{st: st, m: m, change: change}
+	for _, step := range []func(context.Context) error{u.row, u.file, u.data, u.mark} {
+		if err := step(ctx); err != nil {
+			return u.done, fmt.Errorf("temporary.Undo %s: %w", st.Address(m.Name()), err)
+		}
+	}
+	return u.done, nil
+}
+
+// undoing is one Undo or Preview.
+type undoing struct {
+	st     store.Store
+	m      Mark
+	change func(context.Context, func(context.Context) error) error
+	done   []string
+}
+
+// note adds a line to what was done.
+func (u *undoing) note(format string, args ...any) {
+	u.done = append(u.done, fmt.Sprintf(format, args...))
+}
+
+// row withdraws the row, with what a killed process left beside it (see store.ReplaceFile).
+func (u *undoing) row(ctx context.Context) error {
+	if u.m.Row == "" {
+		return nil
+	}
+	if err := u.remove(ctx, u.m.Row+beside); err != nil {
+		return err
+	}
+	ours, err := rowIsOf(ctx, u.st, u.m)
+	if err != nil || !ours {
+		return err
+	}
+	u.note("withdrew %s", u.st.Address(u.m.Row))
+	return u.remove(ctx, u.m.Row)
+}
+
+// remove removes one file or empty folder.
+func (u *undoing) remove(ctx context.Context, name string) error {
+	err := u.change(ctx, func(ctx context.Context) error { return u.st.Remove(ctx, name) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// file gives the file back what it had. Between any two steps it still has the attribute, so that they are taken again.
+func (u *undoing) file(ctx context.Context) error {
+	if u.m.Was == nil {
+		return nil
+	}
+	attributes, ok := u.st.(store.Attributer)
+	if !ok {
+		return fmt.Errorf("%s: this store keeps no attributes: %w", u.st.Address(u.m.Path), errors.ErrUnsupported)
+	}
+	err := u.restore(ctx, attributes)
+	if errors.Is(err, fs.ErrNotExist) {
+		u.note("%s is not there any more", u.st.Address(u.m.Path))
+		return nil
+	}
+	return err
+}
+
+func (u *undoing) restore(ctx context.Context, attributes store.Attributer) error {
+	value, ok, err := attributes.Attribute(ctx, u.m.Path, Attribute)
+	if err != nil {
+		return err
+	}
+	if !ok || string(value) != u.m.Name() {
+		u.note("%s is not raised by this placement, and was left alone", u.st.Address(u.m.Path))
+		return nil
+	}
+	if err := u.policy(ctx); err != nil { // first: with the other policy in force, lowering would remove the original replicas
+		return err
+	}
+	if err := u.replication(ctx); err != nil {
+		return err
+	}
+	return u.change(ctx, func(ctx context.Context) error { return attributes.SetAttribute(ctx, u.m.Path, Attribute, nil) })
+}
+
+func (u *undoing) policy(ctx context.Context) error {
+	if u.m.Was.Policy == nil {
+		return nil
+	}
+	policies, ok := u.st.(store.StoragePolicer)
+	if !ok {
+		return fmt.Errorf("%s: this store has no storage policies: %w", u.st.Address(u.m.Path), errors.ErrUnsupported)
+	}
+	now, err := policies.StoragePolicy(ctx, u.m.Path)
+	if err != nil {
+		return err
+	}
+	was := *u.m.Was.Policy
+	switch {
+	case now == was:
+		return nil
+	case now != *u.m.Raised.Policy:
+		u.note("%s: its storage policy is %s, given by somebody else, and stays", u.st.Address(u.m.Path), now.Name)
+		return nil
+	}
+	own := "" // it inherits again
+	if was.Own {
+		own = was.Name
+	}
+	u.note("%s: storage policy %s again", u.st.Address(u.m.Path), was.Name)
+	return u.change(ctx, func(ctx context.Context) error { return policies.SetStoragePolicy(ctx, u.m.Path, own) })
+}
+
+func (u *undoing) replication(ctx context.Context) error {
+	replicator, ok := u.st.(store.Replicator)
+	if !ok {
+		return fmt.Errorf("%s: this store has no replicas: %w", u.st.Address(u.m.Path), errors.ErrUnsupported)
+	}
+	info, err := u.st.Stat(ctx, u.m.Path)
+	if err != nil {
+		return err
+	}
+	switch info.Replicas {
+	case u.m.Was.Replicas:
+		return nil
+	case u.m.Raised.Replicas:
+	case 0:
+		return fmt.Errorf("%w: %s: the store does not tell its replication", store.ErrUnavailable, u.st.Address(u.m.Path))
+	default:
+		u.note("%s: its replication is %d, given by somebody else, and stays", u.st.Address(u.m.Path), info.Replicas)
+		return nil
+	}
+	u.note("%s: replication %d again, from %d", u.st.Address(u.m.Path), u.m.Was.Replicas, info.Replicas)
+	return u.change(ctx, func(ctx context.Context) error { return replicator.SetReplication(ctx, u.m.Path, u.m.Was.Replicas) })
+}
+
+// maxDepth bounds the folders in folders of data.
+const maxDepth = 64
+
+// data deletes the place.
+func (u *undoing) data(ctx context.Context) error {
+	if u.m.Place == "" {
+		return nil
+	}
+	if _, err := u.st.Stat(ctx, u.m.Place); err == nil {
+		u.note("deleted %s", u.st.Address(u.m.Place))
+	}
+	return u.delete(ctx, u.m.Place, 0)
+}
+
+// delete removes a file, or a folder with all that is in it. What has the name is removed before anything is looked for behind it: of a symbolic link only
+// the link goes.
+func (u *undoing) delete(ctx context.Context, name string, depth int) error {
+	if !strings.HasPrefix(name, DataFolder+"/") || depth > maxDepth {
+		return fmt.Errorf("%w: %s does not lie in %s, or too deep", store.ErrName, u.st.Address(name), DataFolder)
+	}
+	err := u.remove(ctx, name)
+	if !errors.Is(err, syscall.ENOTEMPTY) {
+		return err
+	}
+	children, err := u.st.List(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range children {
+		if err := u.delete(ctx, c.Name, depth+1); err != nil {
+			return err
+		}
+	}
+	return u.remove(ctx, name)
+}
+
+// mark removes the mark, with what a killed process left beside it.
+func (u *undoing) mark(ctx context.Context) error {
+	if err := u.remove(ctx, u.m.Name()+beside); err != nil {
+		return err
+	}
+	return u.remove(ctx, u.m.Name())
+}
