@@ -35,6 +35,8 @@ type Make struct {
 	Path     string `json:"path"`
 	Identity string `json:"identity"`
 	Site     string `json:"site,omitempty"` // of copies
+	// Access is who may read a copy.
+	Access Access `json:"access,omitempty"`
 	// Of is the placement whose data has the same content: nothing is sent, what is made is a name for it. 0: none.
 	Of ID `json:"of,omitempty"`
 	// Sources is how many there are to be in all, those of the original included, and Extra how many are to be made.
@@ -57,6 +59,9 @@ func (a Make) String() string {
 	s := fmt.Sprintf("make     %d %s %s", a.ID, a.Means, a.Path)
 	if a.Site != "" {
 		s += " to=" + a.Site
+	}
+	if a.Access != AsOriginal {
+		s += " access=" + string(a.Access)
 	}
 	if a.Of != 0 {
 		s += fmt.Sprintf(" of=%d", a.Of)

@@ -256,7 +256,7 @@ func (p *Planner) twin(x *placement) *placement {
 		return nil
 	}
 	y := x.slot.pool.content[c.facts.Digest]
-	if y == nil || y.state != live || y.held.of != nil || y.want.content != x.want.content {
+	if y == nil || y.state != live || y.held.of != nil || y.want.content != x.want.content || y.want.access != x.want.access {
 		return nil
 	}
 	return y
@@ -277,8 +277,10 @@ func (p *Planner) begin(x *placement) {
 	until := x.want.until
 	x.held = &holding{job: x.want.job.name, begun: p.now, until: until, promised: until}
 	p.placements[x.id] = x
+	x.slot.stay(x.want.identity, p.now)
 	a := Make{
-		ID: x.id, Means: x.want.means, Path: x.slot.owner.name(), Identity: x.want.identity, Site: l.site, Sources: int(x.want.sources), Extra: int(x.want.extra),
+		ID: x.id, Means: x.want.means, Path: x.slot.owner.name(), Identity: x.want.identity, Site: l.site, Access: x.want.access,
+		Sources: int(x.want.sources), Extra: int(x.want.extra),
 		Content: x.want.content, Lease: until - p.now, Emergency: x.want.emergency, Job: x.held.job, Why: x.want.why(),
 	}
 	if y := p.twin(x); y != nil {

@@ -355,7 +355,11 @@ func (c *checkpoint) propose(p *Planner, s *slot, at []wish, life *said) {
 		p.settle(s, nil, ReasonPolicy, verdict.Rule)
 		return
 	}
-	want := c.proposal(p, s, at, payer, *site)
+	want := c.proposal(p, s, at, payer, *site, verdict)
+	if want.until <= p.now && verdict.Lease > 0 {
+		p.settle(s, nil, ReasonPolicy, fmt.Sprintf("%s: it may be there for %v, and that is over", verdict.Rule, verdict.Lease))
+		return
+	}
 	if want.value < want.cost && (s.x == nil || s.x.held == nil) {
 		p.settle(s, nil, ReasonWorth, want.why())
 		return
@@ -377,9 +381,9 @@ func (c *checkpoint) payer(p *Planner, life *said) (*job, string) {
 }
 
 // proposal puts the wishes of one site together.
-func (c *checkpoint) proposal(p *Planner, s *slot, at []wish, payer *job, site Site) proposal {
+func (c *checkpoint) proposal(p *Planner, s *slot, at []wish, payer *job, site Site, v Verdict) proposal {
 	k := c.facts
-	want := proposal{means: Copy, identity: k.Identity, content: k.Bytes, job: payer, start: never}
+	want := proposal{means: Copy, access: v.Access, identity: k.Identity, content: k.Bytes, job: payer, start: never}
 	urgency := 0.0
 	if spike := c.spike.holds(p); spike != nil && payer.spike == c {
 		want.emergency, urgency = true, spike.urgency
@@ -406,9 +410,27 @@ func (c *checkpoint) proposal(p *Planner, s *slot, at []wish, payer *job, site S
 	if want.emergency {
 		want.start = 0
 	}
+	if v.Lease > 0 {
+		want.until = min(want.until, s.mayStay(p, k.Identity, max(want.start, p.now), v.Lease))
+		if want.until > p.now {
+			p.alarm(c, want.until)
+		}
+	}
 	want.value = p.prices.worth(float64(want.weight * want.saved.Seconds()))
 	want.cost = p.prices.ofCopy(k.Bytes, want.until-p.now)
 	return want
+}
+
+// mayStay is until when a version may be there, if it is there from some moment on, where it is not yet. When that began of what a predecessor left is
+// not known: it stays no longer than that one said.
+func (s *slot) mayStay(p *Planner, identity string, from, lease time.Duration) time.Duration {
+	if s.here != identity && s.x != nil && s.x.held != nil && s.x.want.identity == identity {
+		s.stay(identity, min(s.x.held.until-lease, p.now))
+	}
+	if s.here == identity {
+		from = s.since
+	}
+	return from + lease
 }
 
 // describe is what is known of a checkpoint, for people.

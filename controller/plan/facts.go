@@ -81,7 +81,22 @@ type Verdict struct {
 	Rule string
 	// Means are those allowed for a hot file, the preferred first.
 	Means []Means
+	// Lease is how long a copy of this version may lie at the site, from the moment when it was begun, whoever asks for it; 0: as long as it is asked for.
+	Lease time.Duration
+	// Access is who may read a copy.
+	Access Access
 }
+
+// Access is who may read a copy: never more than may read the original.
+type Access string
+
+// The kinds of access.
+const (
+	// AsOriginal is whoever may read the original.
+	AsOriginal Access = ""
+	// OwnerOnly is the original's owner alone.
+	OwnerOnly Access = "owner"
+)
 
 // denyAll is the policy until one is given.
 type denyAll struct{}

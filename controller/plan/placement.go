@@ -30,8 +30,9 @@ func (s state) undoing() bool { return s >= withdrawing }
 type proposal struct {
 	means          Means
 	identity       string
-	sources, extra int32 // of files
-	readers        int32 // of files
+	access         Access // of copies
+	sources, extra int32  // of files
+	readers        int32  // of files
 	emergency      bool
 	content        int64 // bytes of the original
 	start, until   time.Duration
@@ -80,6 +81,16 @@ type slot struct {
 	notBefore time.Duration // after failures
 	tries     uint8
 	revoked   bool // until nobody asks any more
+	// here is the version that was last begun, and since when that has been there: policy may bound how long.
+	here  string
+	since time.Duration
+}
+
+// stay notes that a version is being put there.
+func (s *slot) stay(identity string, now time.Duration) {
+	if s.here != identity {
+		s.here, s.since = identity, now
+	}
 }
 
 // refusal is a reason with its numbers.
@@ -178,13 +189,15 @@ func (p *Planner) adjust(x *placement, want *proposal) {
 	case x.state == waiting:
 		x.want = *want
 		p.line(x)
-	case x.state == grace && x.want.identity == want.identity && x.want.means == want.means && !x.held.damaged && x.want.means.row():
+	case x.state == grace && x.want.identity == want.identity && x.want.means == want.means && x.want.access == want.access && !x.held.damaged && x.want.means.row():
 		x.want = *want
 		p.extend(x)
 		p.publish(x)
 	case x.state.undoing():
 	case x.want.identity != want.identity:
 		p.undo(x, "the source is another version")
+	case x.want.access != want.access:
+		p.undo(x, string(ReasonPolicy)+": who may read it has changed")
 	case x.want.means != want.means:
 		p.undo(x, "it is done by "+string(want.means)+" now")
 	default:

@@ -135,7 +135,7 @@ func TestRules(t *testing.T) {
 			case 9:
 				w.anything(t)
 			case 10:
-				w.send(PolicyChanged{rules{[]Means{rapid.SampledFrom([]Means{Even, Sibling, StorageType, Raise}).Draw(t, "means")}}})
+				w.send(PolicyChanged{rules{spread: []Means{rapid.SampledFrom([]Means{Even, Sibling, StorageType, Raise}).Draw(t, "means")}}})
 			case 11:
 				versions["/ck/"+fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "path"))] = rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "version")
 			}

@@ -94,14 +94,21 @@ func replay(t *testing.T, script string) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// rules are a policy for tests: what lies under /secret goes nowhere, and a file may be spread by the means in its name's last letters.
-type rules struct{ spread []Means }
+// rules are a policy for tests: what lies under /secret goes nowhere, copies of what lies under /private are their owners', and hot files may be spread by some means.
+type rules struct {
+	spread []Means
+	lease  time.Duration
+	access Access
+}
 
 func (r rules) Copy(q Request) Verdict {
 	if strings.HasPrefix(q.Path, "/secret") || q.Labels["region"] == "here" {
 		return Verdict{Rule: "secret stays at home"}
 	}
-	return Verdict{Allowed: true, Rule: "all"}
+	if strings.HasPrefix(q.Path, "/private") {
+		r.access = OwnerOnly
+	}
+	return Verdict{Allowed: true, Rule: "all", Lease: r.lease, Access: r.access}
 }
 
 func (r rules) Spread(q Request) Verdict {
@@ -219,7 +226,7 @@ func split(words []string) (arguments, []string) {
 //	0s cluster nodes=40 tagged=0 load=0.1 free=1TiB rate=100MB c=8      0s site NAME up=1 writable=1 free=1TiB
 //	0s budgets rate=100MB emergency=400MB transfers=1 held=1TiB emergencyheld=1TiB days=BYTES replicas=1TiB makes=2 on=wan,replicas,storage
 //	   egress=10GB memory=64GiB share=1
-//	0s policy means=even,sibling          0s prices accelerator=2
+//	0s policy means=even,sibling lease=1h access=owner                     0s prices accelerator=2
 //	0s start JOB run=1 ranks=64 host=8 in=10m ttl=1h sure=1 id=ID age=0s PATH[:READERS] ...
 //	0s saving|committed|evaluation-...|deleted|loss-spike JOB PATH run=1 step=-1 identity=v1 eval=e1 site=east in=10m ttl=1h seq=1 urgency=0 id=ID age=0s
 //	0s looked PATH size=64MiB blocks=1 replicas=3 identity=v1 ec=0 open=0    0s inspected PATH identity=v1 bytes=1GiB digest=D label=REGION
@@ -326,9 +333,11 @@ func (tr *trace) event(verb string, words []string) (Event, error) {
 		prices.AcceleratorHour = args.share("accelerator", prices.AcceleratorHour)
 		return PricesChanged{prices}, nil
 	case "policy":
-		var r rules
-		for _, m := range strings.Split(args["means"], ",") {
-			r.spread = append(r.spread, Means(m))
+		r := rules{lease: args.time("lease", 0), access: Access(args["access"])}
+		if args["means"] != "" {
+			for _, m := range strings.Split(args["means"], ",") {
+				r.spread = append(r.spread, Means(m))
+			}
 		}
 		return PolicyChanged{r}, nil
 	case "start":
