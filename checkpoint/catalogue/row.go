@@ -3,6 +3,10 @@
 package catalogue
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepahead-io/stepahead/store"
@@ -42,7 +46,7 @@ type Copy struct {
 
 // CopyFile is one file of a copy.
 type CopyFile struct {
-	// Name is relative to the checkpoint, with slashes.
+	// Name is relative to the checkpoint, with slashes; of a checkpoint that is one file it is the file's name. Files are sorted by it.
 	Name string `json:"name"`
 	Size int64  `json:"size"`
 	// Original and Here are the versions of the original and of the copy.
@@ -65,4 +69,21 @@ type Sibling struct {
 	Name     string         `json:"name"`
 	Identity store.Identity `json:"identity"`
 	CRC32C   uint32         `json:"crc32c"`
+}
+
+// NameOf is the base name of a path's row: of copies in the site's store, of hot files in the store of the file. url is the path as Row.Path has it.
+func NameOf(url string) string {
+	sum := sha256.Sum256([]byte(url))
+	return hex.EncodeToString(sum[:]) + rowSuffix
+}
+
+const rowSuffix = ".json"
+
+// file finds a file by its name in the copy.
+func (c *Copy) file(rel string) (CopyFile, bool) {
+	i, ok := slices.BinarySearchFunc(c.Files, rel, func(f CopyFile, name string) int { return strings.Compare(f.Name, name) })
+	if !ok {
+		return CopyFile{}, false
+	}
+	return c.Files[i], true
 }

@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"agent/fetch":          {"transform", "internal/auth"},
 	"agent":                {"binfmt", "sampler", "hints", "store", "transform", "agent/fetch", "internal/auth"},
 	"checkpoint":           {"hints", "store"},
+	"checkpoint/catalogue": {"store", "internal/auth"},
 	"checkpoint/nodecache": {"store"},
 	"checkpoint/ranges":    {"store"},
 	"checkpoint/save":      {"store"},

@@ -112,7 +112,7 @@ func (k Keyring) Key(id string) (Key, bool) {
 // not); empty lines and lines that start with # are skipped. A file that others than its owner may read or
 // write is refused. Errors name the line and never what is in it.
 func LoadKeyring(file string) (Keyring, error) {
-	data, err := readPrivate(file)
+	data, err := ReadPrivate(file)
 	if err != nil {
 		return Keyring{}, fmt.Errorf("auth.LoadKeyring: %w", err)
 	}
@@ -127,8 +127,9 @@ func LoadKeyring(file string) (Keyring, error) {
 	return ring, nil
 }
 
-// readPrivate checks the open file, not the name: a name can be replaced between the two.
-func readPrivate(file string) ([]byte, error) {
+// ReadPrivate returns the content of a file of at most 256 KiB that its owner alone has access to; any other matches fs.ErrPermission. The open file is
+// checked, not the name: a name can be replaced between the two.
+func ReadPrivate(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -216,14 +217,19 @@ func GenerateKeyFile(file, id string) error {
 	}
 	secret := make([]byte, minSecret)
 	rand.Read(secret) // never fails: it ends the process instead
-	if err := writeNew(file, fmt.Appendf(nil, "%s:%s\n", id, base64.StdEncoding.EncodeToString(secret))); err != nil {
+	err := WritePrivate(file, fmt.Appendf(nil, "%s:%s\n", id, base64.StdEncoding.EncodeToString(secret)))
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w; to rotate keys, add a line to it", err)
+	}
+	if err != nil {
 		return fmt.Errorf("auth.GenerateKeyFile: %w", err)
 	}
 	return nil
 }
 
-// writeNew writes beside, syncs and links, so that the name is never there with half a key in it.
-func writeNew(file string, data []byte) error {
+// WritePrivate writes a new file that its owner alone has access to: beside, synced and linked, so that the name is never there with half a key in
+// it. A file that exists matches fs.ErrExist and is left alone.
+func WritePrivate(file string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(file), ".key-*") // mode 0600
 	if err != nil {
 		return err
@@ -236,7 +242,7 @@ func writeNew(file string, data []byte) error {
 	}
 	err = os.Link(f.Name(), file)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s: %w: it is left alone; to rotate keys, add a line to it", file, fs.ErrExist)
+		return fmt.Errorf("%s: %w: it is left alone", file, fs.ErrExist)
 	}
 	return err
 }
