@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/relay"
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
@@ -50,12 +51,16 @@ func (a *Agent) auditCalls() []grpc.ServerOption {
 		a.auditStatus(ctx, "hint", err)
 		return reply, err
 	}
-	fetch := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	read := func(srv any, stream grpc.ServerStream, call *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		err := handle(srv, stream)
-		a.auditStatus(stream.Context(), "fetch", err)
+		what := "fetch"
+		if call.FullMethod == relay.Method {
+			what = "relay"
+		}
+		a.auditStatus(stream.Context(), what, err)
 		return err
 	}
-	return []grpc.ServerOption{grpc.UnaryInterceptor(hint), grpc.StreamInterceptor(fetch)}
+	return []grpc.ServerOption{grpc.UnaryInterceptor(hint), grpc.StreamInterceptor(read)}
 }
 
 // handledKey is the context's key of a *bool: whether a hint has come to Announce, which writes audit lines

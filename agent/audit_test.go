@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/relay"
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
@@ -24,7 +27,10 @@ func TestAuditsTokens(t *testing.T) {
 	ring, err := auth.NewKeyring(key)
 	must(t, err)
 	lines, log := observer.New(zap.WarnLevel)
-	a := c.start("dn1", func(o *Options) { o.Keys, o.Log = ring, zap.New(lines) })
+	ledger, err := relay.Open(relay.Options{File: filepath.Join(t.TempDir(), "ledger")})
+	must(t, err)
+	t.Cleanup(func() { must(t, ledger.Close()) })
+	a := c.start("dn1", func(o *Options) { o.Keys, o.Log, o.Relay = ring, zap.New(lines), ledger })
 	mint := func(job string, left time.Duration, rights ...string) string {
 		token, err := auth.Mint(key, auth.Claims{Job: job, User: "ann", Roots: []string{datasetDir}, Rights: rights, Expires: time.Now().Add(left)})
 		must(t, err)
@@ -32,17 +38,19 @@ func TestAuditsTokens(t *testing.T) {
 	}
 	forged := mint("job", time.Hour, "fetch", "hint")
 	forged = forged[:len(forged)-8] + "AAAAAAAA"
-	for name, row := range map[string]struct{ token, hint, fetch string }{
-		"none":        {"", "authorization", "authorization"},
-		"nonsense":    {"secret.words", "not a token", "not a token"},
-		"forged":      {forged, "signature", "signature"},
-		"expired":     {mint("job", -time.Minute, "fetch", "hint"), "expired", "expired"},
-		"another job": {mint("other", time.Hour, "fetch", "hint"), "another job", "another job"},
-		"hint only":   {mint("job", time.Hour, "hint"), "", "right"},
-		"fetch only":  {mint("job", time.Hour, "fetch"), "right", ""},
+	for name, row := range map[string]struct{ token, hint, fetch, relay string }{
+		"none":        {"", "authorization", "authorization", "authorization"},
+		"nonsense":    {"secret.words", "not a token", "not a token", "not a token"},
+		"forged":      {forged, "signature", "signature", "signature"},
+		"expired":     {mint("job", -time.Minute, "fetch", "hint"), "expired", "expired", "expired"},
+		"another job": {mint("other", time.Hour, "fetch", "hint"), "another job", "another job", ""},
+		"hint only":   {mint("job", time.Hour, "hint"), "", "right", ""},
+		"fetch only":  {mint("job", time.Hour, "fetch"), "right", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := c.trainer("job", "1", row.token)
+			ledgers := relay.NewClient(hints.ClientOptions{Token: row.token})
+			defer ledgers.Close()
 			counted := a.metric(t, "refusals_total", "reason", "denied")
 			log.TakeAll()
 			reply, err := tr.hints.Announce(t.Context(), a.addr, tr.schedule(0))
@@ -56,9 +64,14 @@ func TestAuditsTokens(t *testing.T) {
 				t.Fatalf("fetch: %v", err)
 			}
 			auditedOnce(t, log.TakeAll(), row.token, "fetch", row.fetch)
-			want := 2.0
+			err = ledgers.Records(t.Context(), a.addr, relay.Cursor{}, true, func(relay.Handed) error { return nil })
+			if !errors.Is(err, hints.ErrDenied) {
+				t.Fatalf("relay: %v", err)
+			}
+			auditedOnce(t, log.TakeAll(), row.token, "relay", cmp.Or(row.relay, "right"))
+			want := 3.0
 			if row.hint == "" || row.fetch == "" {
-				want = 1
+				want = 2
 			}
 			if got := a.metric(t, "refusals_total", "reason", "denied") - counted; got != want {
 				t.Errorf("%v refusals counted, want %v", got, want)

@@ -83,7 +83,8 @@ type Options struct {
 	Access Access
 	// AccessAge is how long an answer of Access counts. Default 1 min.
 	AccessAge time.Duration
-	// Relay keeps what jobs foretell of checkpoints and starts. Default: such hints are refused.
+	// Relay keeps what jobs foretell of checkpoints and starts. Default: such hints are refused. One that is also a relay.Source is handed over to
+	// callers with the right auth.RightRelay.
 	Relay Relay
 	// Metrics takes the agent's metrics. Default: they are counted and not exported.
 	Metrics prometheus.Registerer

@@ -116,6 +116,37 @@ func TestRelays(t *testing.T) {
 	}
 }
 
+// TestHandsOver: a controller that follows gets each hint when it is kept, and is let go when the agent leaves.
+func TestHandsOver(t *testing.T) {
+	c := newCluster(t)
+	ledger, err := relay.Open(relay.Options{File: filepath.Join(t.TempDir(), "ledger")})
+	must(t, err)
+	t.Cleanup(func() { must(t, ledger.Close()) })
+	a := c.start("dn1", func(o *Options) { o.Relay = ledger })
+	client := relay.NewClient(hints.ClientOptions{})
+	defer client.Close()
+	got, ended := make(chan relay.Handed, 1), make(chan error, 1)
+	go func() {
+		ended <- client.Records(t.Context(), a.addr, relay.Cursor{}, true, func(h relay.Handed) error {
+			got <- h
+			return nil
+		})
+	}()
+	tr := c.trainer("job", "1", "")
+	for sequence := range uint64(3) {
+		if r := tr.announce(tr.about(hints.LossSpike, "/ckpt/step-7", sequence+1)); !r.Accepted {
+			t.Fatalf("%+v", r)
+		}
+		if h := <-got; h.Record.Number != sequence+1 || h.Record.Checkpoint.Sequence != sequence+1 || h.Age > time.Minute {
+			t.Errorf("%+v", h)
+		}
+	}
+	a.stop(t)
+	if err := <-ended; !errors.Is(err, hints.ErrUnreachable) {
+		t.Errorf("the agent left: %v", err)
+	}
+}
+
 // TestRelaysOnce: the same hint, a thousand times and many at once, is kept once; so is what comes late, never.
 func TestRelaysOnce(t *testing.T) {
 	c := newCluster(t)

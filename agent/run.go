@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/relay"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -41,6 +42,9 @@ func (a *Agent) Run(ctx context.Context, lis net.Listener) error {
 	srv := grpc.NewServer(slices.Concat(fetch.ServerOptions(), a.auditCalls(), a.security())...)
 	fetch.Register(srv, a.o.Node, a, a.o.Keys)
 	hints.Serve(srv, a, a.o.Keys)
+	if s, ok := a.o.Relay.(relay.Source); ok {
+		relay.Serve(srv, s, a.o.Keys, a.leaving)
+	}
 	l := a.newLoop(work)
 	a.group.Go(l.run)
 	a.group.Go(func() { a.watchLoad(work) })

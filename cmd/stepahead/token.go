@@ -59,7 +59,7 @@ Hand it to the trainer as token= or STEPAHEAD_TOKEN. Who has it can do what it s
 	flags.StringVar(&f.job, "job", "", "job id")
 	flags.StringVar(&f.user, "user", "", "user on whose behalf agents read")
 	flags.StringArrayVar(&f.roots, "root", nil, "path inside the store that the job may use, with all below it; repeatable")
-	flags.StringSliceVar(&f.rights, "rights", []string{auth.RightFetch, auth.RightHint}, "what the job may do")
+	flags.StringSliceVar(&f.rights, "rights", []string{auth.RightFetch, auth.RightHint}, "what the job may do; relay, for a controller: read what jobs announced")
 	flags.DurationVar(&f.ttl, "ttl", 24*time.Hour, "how long the token lives, from 1s")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with the token and what it says")
 	return c

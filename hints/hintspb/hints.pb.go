@@ -89,7 +89,134 @@ func (x Checkpoint_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Checkpoint_State.Descriptor instead.
 func (Checkpoint_State) EnumDescriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{13, 0}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{15, 0}
+}
+
+type RecordsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// after is the number up to which the caller has the records; 0 for none.
+	After uint64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	// id is the hint's of the record with that number. If the ledger has another one there, or fewer records, it is not the ledger
+	// that the caller knows, and is sent from its beginning.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// follow: what is added later is sent when it is.
+	Follow        bool `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordsRequest) Reset() {
+	*x = RecordsRequest{}
+	mi := &file_hints_hintspb_hints_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordsRequest) ProtoMessage() {}
+
+func (x *RecordsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hints_hintspb_hints_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordsRequest.ProtoReflect.Descriptor instead.
+func (*RecordsRequest) Descriptor() ([]byte, []int) {
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *RecordsRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *RecordsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RecordsRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+// Relayed is one record of the ledger.
+type Relayed struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// age_ms is how long ago the agent took the hint, by the agent's own clock at the moment of sending.
+	AgeMs int64 `protobuf:"varint,2,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`
+	// record is the JSON object of the ledger.
+	Record        []byte `protobuf:"bytes,3,opt,name=record,proto3" json:"record,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Relayed) Reset() {
+	*x = Relayed{}
+	mi := &file_hints_hintspb_hints_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Relayed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Relayed) ProtoMessage() {}
+
+func (x *Relayed) ProtoReflect() protoreflect.Message {
+	mi := &file_hints_hintspb_hints_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Relayed.ProtoReflect.Descriptor instead.
+func (*Relayed) Descriptor() ([]byte, []int) {
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Relayed) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Relayed) GetAgeMs() int64 {
+	if x != nil {
+		return x.AgeMs
+	}
+	return 0
+}
+
+func (x *Relayed) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
 }
 
 type Hint struct {
@@ -122,7 +249,7 @@ type Hint struct {
 
 func (x *Hint) Reset() {
 	*x = Hint{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[0]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -134,7 +261,7 @@ func (x *Hint) String() string {
 func (*Hint) ProtoMessage() {}
 
 func (x *Hint) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[0]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -147,7 +274,7 @@ func (x *Hint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hint.ProtoReflect.Descriptor instead.
 func (*Hint) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{0}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Hint) GetVersion() uint32 {
@@ -315,7 +442,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[1]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -327,7 +454,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[1]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -340,7 +467,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{1}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Reply) GetAccepted() bool {
@@ -399,7 +526,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[2]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +538,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[2]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +551,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{2}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Schedule) GetDatasetUrl() string {
@@ -560,7 +687,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[3]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -572,7 +699,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[3]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -585,7 +712,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{3}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Member) GetName() string {
@@ -622,7 +749,7 @@ type FieldPlan struct {
 
 func (x *FieldPlan) Reset() {
 	*x = FieldPlan{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[4]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +761,7 @@ func (x *FieldPlan) String() string {
 func (*FieldPlan) ProtoMessage() {}
 
 func (x *FieldPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[4]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +774,7 @@ func (x *FieldPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldPlan.ProtoReflect.Descriptor instead.
 func (*FieldPlan) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{4}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FieldPlan) GetField() string {
@@ -681,7 +808,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[5]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +820,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[5]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +833,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{5}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Agent) GetNode() string {
@@ -737,7 +864,7 @@ type Window struct {
 
 func (x *Window) Reset() {
 	*x = Window{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[6]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +876,7 @@ func (x *Window) String() string {
 func (*Window) ProtoMessage() {}
 
 func (x *Window) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[6]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +889,7 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Window.ProtoReflect.Descriptor instead.
 func (*Window) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{6}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Window) GetEpoch() uint64 {
@@ -795,7 +922,7 @@ type WindowStep struct {
 
 func (x *WindowStep) Reset() {
 	*x = WindowStep{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[7]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +934,7 @@ func (x *WindowStep) String() string {
 func (*WindowStep) ProtoMessage() {}
 
 func (x *WindowStep) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[7]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +947,7 @@ func (x *WindowStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowStep.ProtoReflect.Descriptor instead.
 func (*WindowStep) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{7}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WindowStep) GetSamples() []*WindowSample {
@@ -841,7 +968,7 @@ type WindowSample struct {
 
 func (x *WindowSample) Reset() {
 	*x = WindowSample{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[8]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +980,7 @@ func (x *WindowSample) String() string {
 func (*WindowSample) ProtoMessage() {}
 
 func (x *WindowSample) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[8]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +993,7 @@ func (x *WindowSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowSample.ProtoReflect.Descriptor instead.
 func (*WindowSample) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{8}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WindowSample) GetSource() uint32 {
@@ -901,7 +1028,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[9]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +1040,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[9]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +1053,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{9}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Progress) GetStep() int64 {
@@ -945,7 +1072,7 @@ type Close struct {
 
 func (x *Close) Reset() {
 	*x = Close{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[10]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1084,7 @@ func (x *Close) String() string {
 func (*Close) ProtoMessage() {}
 
 func (x *Close) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[10]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1097,7 @@ func (x *Close) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Close.ProtoReflect.Descriptor instead.
 func (*Close) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{10}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{12}
 }
 
 // Start foretells that a job starts, and what it will read first.
@@ -987,7 +1114,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[11]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1126,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[11]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1139,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{11}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Start) GetRanks() uint32 {
@@ -1053,7 +1180,7 @@ type HotFile struct {
 
 func (x *HotFile) Reset() {
 	*x = HotFile{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[12]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1192,7 @@ func (x *HotFile) String() string {
 func (*HotFile) ProtoMessage() {}
 
 func (x *HotFile) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[12]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1205,7 @@ func (x *HotFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HotFile.ProtoReflect.Descriptor instead.
 func (*HotFile) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{12}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *HotFile) GetPath() string {
@@ -1121,7 +1248,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[13]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1260,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[13]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +1273,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{13}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Checkpoint) GetState() Checkpoint_State {
@@ -1237,7 +1364,7 @@ type CheckpointFile struct {
 
 func (x *CheckpointFile) Reset() {
 	*x = CheckpointFile{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[14]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1376,7 @@ func (x *CheckpointFile) String() string {
 func (*CheckpointFile) ProtoMessage() {}
 
 func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[14]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1389,7 @@ func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointFile.ProtoReflect.Descriptor instead.
 func (*CheckpointFile) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{14}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CheckpointFile) GetName() string {
@@ -1290,7 +1417,15 @@ var File_hints_hintspb_hints_proto protoreflect.FileDescriptor
 
 const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\n" +
-	"\x19hints/hintspb/hints.proto\x12\x12stepahead.hints.v1\"\x85\x04\n" +
+	"\x19hints/hintspb/hints.proto\x12\x12stepahead.hints.v1\"N\n" +
+	"\x0eRecordsRequest\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"P\n" +
+	"\aRelayed\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
+	"\x06age_ms\x18\x02 \x01(\x03R\x05ageMs\x12\x16\n" +
+	"\x06record\x18\x03 \x01(\fR\x06record\"\x85\x04\n" +
 	"\x04Hint\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x10\n" +
@@ -1408,7 +1543,9 @@ const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06crc32c\x18\x03 \x01(\aR\x06crc32c2H\n" +
 	"\x05Hints\x12?\n" +
-	"\bAnnounce\x12\x18.stepahead.hints.v1.Hint\x1a\x19.stepahead.hints.v1.ReplyB1Z/github.com/stepahead-io/stepahead/hints/hintspbb\x06proto3"
+	"\bAnnounce\x12\x18.stepahead.hints.v1.Hint\x1a\x19.stepahead.hints.v1.Reply2U\n" +
+	"\x05Relay\x12L\n" +
+	"\aRecords\x12\".stepahead.hints.v1.RecordsRequest\x1a\x1b.stepahead.hints.v1.Relayed0\x01B1Z/github.com/stepahead-io/stepahead/hints/hintspbb\x06proto3"
 
 var (
 	file_hints_hintspb_hints_proto_rawDescOnce sync.Once
@@ -1423,47 +1560,51 @@ func file_hints_hintspb_hints_proto_rawDescGZIP() []byte {
 }
 
 var file_hints_hintspb_hints_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hints_hintspb_hints_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_hints_hintspb_hints_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_hints_hintspb_hints_proto_goTypes = []any{
 	(Checkpoint_State)(0),  // 0: stepahead.hints.v1.Checkpoint.State
-	(*Hint)(nil),           // 1: stepahead.hints.v1.Hint
-	(*Reply)(nil),          // 2: stepahead.hints.v1.Reply
-	(*Schedule)(nil),       // 3: stepahead.hints.v1.Schedule
-	(*Member)(nil),         // 4: stepahead.hints.v1.Member
-	(*FieldPlan)(nil),      // 5: stepahead.hints.v1.FieldPlan
-	(*Agent)(nil),          // 6: stepahead.hints.v1.Agent
-	(*Window)(nil),         // 7: stepahead.hints.v1.Window
-	(*WindowStep)(nil),     // 8: stepahead.hints.v1.WindowStep
-	(*WindowSample)(nil),   // 9: stepahead.hints.v1.WindowSample
-	(*Progress)(nil),       // 10: stepahead.hints.v1.Progress
-	(*Close)(nil),          // 11: stepahead.hints.v1.Close
-	(*Start)(nil),          // 12: stepahead.hints.v1.Start
-	(*HotFile)(nil),        // 13: stepahead.hints.v1.HotFile
-	(*Checkpoint)(nil),     // 14: stepahead.hints.v1.Checkpoint
-	(*CheckpointFile)(nil), // 15: stepahead.hints.v1.CheckpointFile
-	nil,                    // 16: stepahead.hints.v1.Schedule.OperatorsEntry
+	(*RecordsRequest)(nil), // 1: stepahead.hints.v1.RecordsRequest
+	(*Relayed)(nil),        // 2: stepahead.hints.v1.Relayed
+	(*Hint)(nil),           // 3: stepahead.hints.v1.Hint
+	(*Reply)(nil),          // 4: stepahead.hints.v1.Reply
+	(*Schedule)(nil),       // 5: stepahead.hints.v1.Schedule
+	(*Member)(nil),         // 6: stepahead.hints.v1.Member
+	(*FieldPlan)(nil),      // 7: stepahead.hints.v1.FieldPlan
+	(*Agent)(nil),          // 8: stepahead.hints.v1.Agent
+	(*Window)(nil),         // 9: stepahead.hints.v1.Window
+	(*WindowStep)(nil),     // 10: stepahead.hints.v1.WindowStep
+	(*WindowSample)(nil),   // 11: stepahead.hints.v1.WindowSample
+	(*Progress)(nil),       // 12: stepahead.hints.v1.Progress
+	(*Close)(nil),          // 13: stepahead.hints.v1.Close
+	(*Start)(nil),          // 14: stepahead.hints.v1.Start
+	(*HotFile)(nil),        // 15: stepahead.hints.v1.HotFile
+	(*Checkpoint)(nil),     // 16: stepahead.hints.v1.Checkpoint
+	(*CheckpointFile)(nil), // 17: stepahead.hints.v1.CheckpointFile
+	nil,                    // 18: stepahead.hints.v1.Schedule.OperatorsEntry
 }
 var file_hints_hintspb_hints_proto_depIdxs = []int32{
-	3,  // 0: stepahead.hints.v1.Hint.schedule:type_name -> stepahead.hints.v1.Schedule
-	10, // 1: stepahead.hints.v1.Hint.progress:type_name -> stepahead.hints.v1.Progress
-	11, // 2: stepahead.hints.v1.Hint.close:type_name -> stepahead.hints.v1.Close
-	12, // 3: stepahead.hints.v1.Hint.start:type_name -> stepahead.hints.v1.Start
-	14, // 4: stepahead.hints.v1.Hint.checkpoint:type_name -> stepahead.hints.v1.Checkpoint
-	7,  // 5: stepahead.hints.v1.Hint.window:type_name -> stepahead.hints.v1.Window
-	7,  // 6: stepahead.hints.v1.Schedule.window:type_name -> stepahead.hints.v1.Window
-	5,  // 7: stepahead.hints.v1.Schedule.fields:type_name -> stepahead.hints.v1.FieldPlan
-	6,  // 8: stepahead.hints.v1.Schedule.agents:type_name -> stepahead.hints.v1.Agent
-	16, // 9: stepahead.hints.v1.Schedule.operators:type_name -> stepahead.hints.v1.Schedule.OperatorsEntry
-	4,  // 10: stepahead.hints.v1.Schedule.members:type_name -> stepahead.hints.v1.Member
-	8,  // 11: stepahead.hints.v1.Window.steps:type_name -> stepahead.hints.v1.WindowStep
-	9,  // 12: stepahead.hints.v1.WindowStep.samples:type_name -> stepahead.hints.v1.WindowSample
-	13, // 13: stepahead.hints.v1.Start.files:type_name -> stepahead.hints.v1.HotFile
+	5,  // 0: stepahead.hints.v1.Hint.schedule:type_name -> stepahead.hints.v1.Schedule
+	12, // 1: stepahead.hints.v1.Hint.progress:type_name -> stepahead.hints.v1.Progress
+	13, // 2: stepahead.hints.v1.Hint.close:type_name -> stepahead.hints.v1.Close
+	14, // 3: stepahead.hints.v1.Hint.start:type_name -> stepahead.hints.v1.Start
+	16, // 4: stepahead.hints.v1.Hint.checkpoint:type_name -> stepahead.hints.v1.Checkpoint
+	9,  // 5: stepahead.hints.v1.Hint.window:type_name -> stepahead.hints.v1.Window
+	9,  // 6: stepahead.hints.v1.Schedule.window:type_name -> stepahead.hints.v1.Window
+	7,  // 7: stepahead.hints.v1.Schedule.fields:type_name -> stepahead.hints.v1.FieldPlan
+	8,  // 8: stepahead.hints.v1.Schedule.agents:type_name -> stepahead.hints.v1.Agent
+	18, // 9: stepahead.hints.v1.Schedule.operators:type_name -> stepahead.hints.v1.Schedule.OperatorsEntry
+	6,  // 10: stepahead.hints.v1.Schedule.members:type_name -> stepahead.hints.v1.Member
+	10, // 11: stepahead.hints.v1.Window.steps:type_name -> stepahead.hints.v1.WindowStep
+	11, // 12: stepahead.hints.v1.WindowStep.samples:type_name -> stepahead.hints.v1.WindowSample
+	15, // 13: stepahead.hints.v1.Start.files:type_name -> stepahead.hints.v1.HotFile
 	0,  // 14: stepahead.hints.v1.Checkpoint.state:type_name -> stepahead.hints.v1.Checkpoint.State
-	15, // 15: stepahead.hints.v1.Checkpoint.files:type_name -> stepahead.hints.v1.CheckpointFile
-	1,  // 16: stepahead.hints.v1.Hints.Announce:input_type -> stepahead.hints.v1.Hint
-	2,  // 17: stepahead.hints.v1.Hints.Announce:output_type -> stepahead.hints.v1.Reply
-	17, // [17:18] is the sub-list for method output_type
-	16, // [16:17] is the sub-list for method input_type
+	17, // 15: stepahead.hints.v1.Checkpoint.files:type_name -> stepahead.hints.v1.CheckpointFile
+	3,  // 16: stepahead.hints.v1.Hints.Announce:input_type -> stepahead.hints.v1.Hint
+	1,  // 17: stepahead.hints.v1.Relay.Records:input_type -> stepahead.hints.v1.RecordsRequest
+	4,  // 18: stepahead.hints.v1.Hints.Announce:output_type -> stepahead.hints.v1.Reply
+	2,  // 19: stepahead.hints.v1.Relay.Records:output_type -> stepahead.hints.v1.Relayed
+	18, // [18:20] is the sub-list for method output_type
+	16, // [16:18] is the sub-list for method input_type
 	16, // [16:16] is the sub-list for extension type_name
 	16, // [16:16] is the sub-list for extension extendee
 	0,  // [0:16] is the sub-list for field type_name
@@ -1474,7 +1615,7 @@ func file_hints_hintspb_hints_proto_init() {
 	if File_hints_hintspb_hints_proto != nil {
 		return
 	}
-	file_hints_hintspb_hints_proto_msgTypes[0].OneofWrappers = []any{
+	file_hints_hintspb_hints_proto_msgTypes[2].OneofWrappers = []any{
 		(*Hint_Schedule)(nil),
 		(*Hint_Progress)(nil),
 		(*Hint_Close)(nil),
@@ -1482,20 +1623,20 @@ func file_hints_hintspb_hints_proto_init() {
 		(*Hint_Checkpoint)(nil),
 		(*Hint_Window)(nil),
 	}
-	file_hints_hintspb_hints_proto_msgTypes[2].OneofWrappers = []any{
+	file_hints_hintspb_hints_proto_msgTypes[4].OneofWrappers = []any{
 		(*Schedule_SamplerSpec)(nil),
 		(*Schedule_Window)(nil),
 	}
-	file_hints_hintspb_hints_proto_msgTypes[13].OneofWrappers = []any{}
+	file_hints_hintspb_hints_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hints_hintspb_hints_proto_rawDesc), len(file_hints_hintspb_hints_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_hints_hintspb_hints_proto_goTypes,
 		DependencyIndexes: file_hints_hintspb_hints_proto_depIdxs,

@@ -126,3 +126,114 @@ var Hints_ServiceDesc = grpc.ServiceDesc{
 	Streams:  []grpc.StreamDesc{},
 	Metadata: "hints/hintspb/hints.proto",
 }
+
+const (
+	Relay_Records_FullMethodName = "/stepahead.hints.v1.Relay/Records"
+)
+
+// RelayClient is the client API for Relay service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Relay hands the controller what agents keep for it: starts and moments in the life of checkpoints, as jobs foretold them.
+type RelayClient interface {
+	// Records sends what the agent's ledger has, in the order of its numbers. Its end without follow says that this was all.
+	Records(ctx context.Context, in *RecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Relayed], error)
+}
+
+type relayClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewRelayClient(cc grpc.ClientConnInterface) RelayClient {
+	return &relayClient{cc}
+}
+
+func (c *relayClient) Records(ctx context.Context, in *RecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Relayed], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Relay_ServiceDesc.Streams[0], Relay_Records_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RecordsRequest, Relayed]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Relay_RecordsClient = grpc.ServerStreamingClient[Relayed]
+
+// RelayServer is the server API for Relay service.
+// All implementations must embed UnimplementedRelayServer
+// for forward compatibility.
+//
+// Relay hands the controller what agents keep for it: starts and moments in the life of checkpoints, as jobs foretold them.
+type RelayServer interface {
+	// Records sends what the agent's ledger has, in the order of its numbers. Its end without follow says that this was all.
+	Records(*RecordsRequest, grpc.ServerStreamingServer[Relayed]) error
+	mustEmbedUnimplementedRelayServer()
+}
+
+// UnimplementedRelayServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedRelayServer struct{}
+
+func (UnimplementedRelayServer) Records(*RecordsRequest, grpc.ServerStreamingServer[Relayed]) error {
+	return status.Error(codes.Unimplemented, "method Records not implemented")
+}
+func (UnimplementedRelayServer) mustEmbedUnimplementedRelayServer() {}
+func (UnimplementedRelayServer) testEmbeddedByValue()               {}
+
+// UnsafeRelayServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to RelayServer will
+// result in compilation errors.
+type UnsafeRelayServer interface {
+	mustEmbedUnimplementedRelayServer()
+}
+
+func RegisterRelayServer(s grpc.ServiceRegistrar, srv RelayServer) {
+	// If the following call panics, it indicates UnimplementedRelayServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Relay_ServiceDesc, srv)
+}
+
+func _Relay_Records_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RecordsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RelayServer).Records(m, &grpc.GenericServerStream[RecordsRequest, Relayed]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Relay_RecordsServer = grpc.ServerStreamingServer[Relayed]
+
+// Relay_ServiceDesc is the grpc.ServiceDesc for Relay service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Relay_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "stepahead.hints.v1.Relay",
+	HandlerType: (*RelayServer)(nil),
+	Methods:     []grpc.MethodDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Records",
+			Handler:       _Relay_Records_Handler,
+			ServerStreams: true,
+		},
+	},
+	Metadata: "hints/hintspb/hints.proto",
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 )
 
@@ -44,6 +45,10 @@ type Ledger struct {
 	file *os.File      // nil after Close, and until a failure has been mended
 	size int64
 	next uint64
+
+	mu      sync.Mutex
+	last    uint64        // number of the last durable record
+	changed chan struct{} // closed when last grows
 }
 
 // Open opens a ledger to add to it, and makes one where there is none. A record that a killed process left half written is removed; a
@@ -65,7 +70,7 @@ func Open(o Options) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("relay.Open: %w", err)
 	}
-	l := &Ledger{o: o, lock: lock, turn: make(chan struct{}, 1), next: 1}
+	l := &Ledger{o: o, lock: lock, turn: make(chan struct{}, 1), next: 1, changed: make(chan struct{})}
 	l.turn <- struct{}{}
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -88,7 +93,11 @@ func (l *Ledger) resume() error {
 	if err := l.numbers(l.o.File); err != nil {
 		return err
 	}
-	return l.reopen()
+	if err := l.reopen(); err != nil {
+		return err
+	}
+	l.last = l.next - 1
+	return nil
 }
 
 // numbers goes through one file. One that is damaged is set aside.
@@ -153,9 +162,25 @@ func (l *Ledger) Append(ctx context.Context, r Record) (uint64, error) {
 	if err := l.append(r); err != nil {
 		return 0, fmt.Errorf("relay.Append %s: %w", l.o.File, err)
 	}
+	n := l.next
 	l.next++
-	return l.next - 1, nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = n
+	close(l.changed)
+	l.changed = make(chan struct{})
+	return n, nil
 }
+
+// Last returns the number of the last record that is durable, 0 if there is none, and a channel that is closed when there is a later one.
+func (l *Ledger) Last() (number uint64, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last, l.changed
+}
+
+// File is the ledger's path.
+func (l *Ledger) File() string { return l.o.File }
 
 func (l *Ledger) append(r Record) error {
 	if l.file == nil { // a failure before could not be mended then
@@ -178,6 +203,7 @@ func (l *Ledger) append(r Record) error {
 		err = l.file.Sync()
 	}
 	if err != nil {
+		l.next++ // somebody may have read it
 		return errors.Join(err, l.undo())
 	}
 	l.size += int64(len(line))

@@ -11,13 +11,9 @@ import (
 // record whose ID was there before says nothing new. A file that is not there has none. Errors match [ErrDamaged] or [ErrVersion] and name
 // the byte, or are those of each, or the file system's.
 func Read(file string, after uint64, each func(Record) error) error {
-	current, err := open(file)
+	older, current, err := halves(file)
 	if err != nil {
 		return err
-	}
-	older, err := open(file + olderSuffix)
-	if err != nil {
-		return errors.Join(err, closeFile(current))
 	}
 	for _, f := range []*os.File{older, current} { // records that are in both have the same numbers
 		if f == nil || err != nil {
@@ -31,11 +27,24 @@ func Read(file string, after uint64, each func(Record) error) error {
 			return each(r)
 		})
 		if err != nil {
-			err = fmt.Errorf("relay.Read %s: %w", f.Name(), err)
+			err = failed(f.Name(), err)
 		}
 	}
 	return errors.Join(err, closeFile(older), closeFile(current))
 }
+
+// halves opens both files of a ledger, the newer first, so that no record moves from one to the other unseen; nil for one that is not there.
+func halves(file string) (older, current *os.File, err error) {
+	if current, err = open(file); err != nil {
+		return nil, nil, err
+	}
+	if older, err = open(file + olderSuffix); err != nil {
+		return nil, nil, errors.Join(err, closeFile(current))
+	}
+	return older, current, nil
+}
+
+func failed(file string, err error) error { return fmt.Errorf("relay.Read %s: %w", file, err) }
 
 // open opens a file; nil if there is none.
 func open(name string) (*os.File, error) {

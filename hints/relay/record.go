@@ -68,6 +68,20 @@ type CheckpointFile struct {
 	CRC  uint32 `json:"crc32c,omitempty"`
 }
 
+// Paths are the names in the store that the record speaks of.
+func (r Record) Paths() []string {
+	if r.Checkpoint != nil {
+		return []string{r.Checkpoint.Path}
+	}
+	var paths []string
+	if r.Start != nil {
+		for _, f := range r.Start.Files {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
+}
+
 // Expired tells whether the record no longer holds, by the clock of the host that wrote it.
 func (r Record) Expired(now time.Time) bool { return now.UnixMilli() >= r.ReceivedMS+r.TTLMS }
 

@@ -19,7 +19,12 @@ const (
 	RightFetch = "fetch"
 	// RightHint: announce what a job will need.
 	RightHint = "hint"
+	// RightRelay: read what jobs have announced of checkpoints and starts, as the controller does.
+	RightRelay = "relay"
 )
+
+// rights are all there are.
+func rights() []string { return []string{RightFetch, RightHint, RightRelay} }
 
 // Why a token or a request is refused.
 var (
@@ -51,7 +56,7 @@ type Claims struct {
 	User  string
 	// Roots are absolute clean paths inside the store. "/a/b" covers "/a/b" and "/a/b/c", not "/a/bc".
 	Roots []string
-	// Rights are RightFetch and RightHint.
+	// Rights are RightFetch, RightHint and RightRelay.
 	Rights []string
 	// Expires is kept in whole seconds.
 	Expires time.Time
@@ -77,11 +82,11 @@ func (c Claims) Validate() error {
 		add("roots", checkRoot(root))
 	}
 	if len(c.Rights) == 0 {
-		add("rights", fmt.Errorf("none given: give %s, %s or both", RightFetch, RightHint))
+		add("rights", fmt.Errorf("none given: give some of %s", strings.Join(rights(), ", ")))
 	}
 	for i, right := range c.Rights {
-		if right != RightFetch && right != RightHint || slices.Contains(c.Rights[:i], right) {
-			add("rights", fmt.Errorf("%q: known, and to be given once, are %s and %s", right, RightFetch, RightHint))
+		if !slices.Contains(rights(), right) || slices.Contains(c.Rights[:i], right) {
+			add("rights", fmt.Errorf("%q: known, and to be given once, are %s", right, strings.Join(rights(), ", ")))
 		}
 	}
 	if year := c.Expires.UTC().Year(); year < 2000 || year > 9999 {

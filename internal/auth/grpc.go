@@ -105,5 +105,5 @@ func Code(err error) codes.Code {
 
 // anybody are the claims that an Insecure keyring gives to everybody.
 func anybody() Claims {
-	return Claims{Roots: []string{"/"}, Rights: []string{RightFetch, RightHint}, anyJob: true}
+	return Claims{Roots: []string{"/"}, Rights: rights(), anyJob: true}
 }
