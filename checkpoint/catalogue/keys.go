@@ -48,6 +48,17 @@ type Keys map[string]ed25519.PublicKey
 // Keys returns the key that verifies what k signs.
 func (k Key) Keys() Keys { return Keys{k.ID: k.public} }
 
+// NewKey returns the key of a seed of 32 bytes.
+func NewKey(id string, seed []byte) (Key, error) {
+	if err := checkKeyID(id); err != nil {
+		return Key{}, fmt.Errorf("catalogue.NewKey: key id %w", err)
+	}
+	if len(seed) != ed25519.SeedSize {
+		return Key{}, fmt.Errorf("catalogue.NewKey: key %q: the seed has %d bytes, it must have %d: %w", id, len(seed), ed25519.SeedSize, fs.ErrInvalid)
+	}
+	return newKey(id, seed), nil
+}
+
 func newKey(id string, seed []byte) Key {
 	private := ed25519.NewKeyFromSeed(seed)
 	return Key{ID: id, public: private.Public().(ed25519.PublicKey), sign: func(message []byte) []byte { return ed25519.Sign(private, message) }}

@@ -178,6 +178,10 @@ func TestKeyFiles(t *testing.T) {
 	if out, err := json.Marshal(k); err != nil || strings.Contains(string(out), "sign") {
 		t.Errorf("%s, %v", out, err)
 	}
+	_, err = NewKey("k1", make([]byte, 31))
+	wantIs(t, err, fs.ErrInvalid, "31 bytes")
+	_, err = NewKey("", make([]byte, 32))
+	wantIs(t, err, fs.ErrInvalid, "key id")
 	must(t, os.Chmod(file, 0o640))
 	_, err = LoadKey(file)
 	wantIs(t, err, fs.ErrPermission, "chmod 600")

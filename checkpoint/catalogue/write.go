@@ -37,15 +37,21 @@ func Withdraw(ctx context.Context, st store.Store, base, controller string, plac
 }
 
 func withdraw(ctx context.Context, st store.Store, name, controller string, placement uint64) error {
-	f, err := read(ctx, st, name)
-	switch {
-	case errors.Is(err, ErrRow):
-	case err != nil:
+	of, err := Of(ctx, st, name, controller, placement)
+	if err != nil || !of {
 		return err
-	case f.Row.Controller != controller || f.Row.Placement != placement:
-		return nil
 	}
 	return st.Remove(ctx, name)
+}
+
+// Of tells whether the row that has a name in a store is that of a placement, or cannot be parsed, so that no reader uses it: then it may be removed
+// with the placement. It says nothing about the signature. A missing row matches fs.ErrNotExist.
+func Of(ctx context.Context, st store.Store, name, controller string, placement uint64) (bool, error) {
+	f, err := read(ctx, st, name)
+	if errors.Is(err, ErrRow) {
+		return true, nil
+	}
+	return err == nil && f.Row.Controller == controller && f.Row.Placement == placement, err
 }
 
 // read reads a row's file and checks all but the signature. What is no row matches ErrRow.

@@ -2,7 +2,6 @@ package temporary
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,10 +17,20 @@ import (
 	"github.com/stepahead-io/stepahead/store/storetest"
 )
 
-const (
-	hot     = "/sets/hot"
-	rowName = catalogue.Folder + "/row.json"
-)
+const hot = "/sets/hot"
+
+// rowName is the name of the row of the hot file.
+var rowName = catalogue.Folder + "/" + catalogue.NameOf(hot)
+
+// writeRow writes the row of a placement.
+func (p *process) writeRow(ctx context.Context, placement plan.ID) error {
+	k, err := catalogue.NewKey("k1", make([]byte, 32))
+	if err != nil {
+		return err
+	}
+	return catalogue.Write(ctx, p, k, catalogue.Row{Version: 1, Controller: "c1", Placement: uint64(placement), Path: hot, Identity: "x", TTL: time.Hour,
+		Sources: &catalogue.Sources{Size: 5, Readers: 9}})
+}
 
 // raisedMark is the mark of a placement that has everything: a row, data, and a file that is raised.
 func raisedMark() Mark {
@@ -35,7 +44,6 @@ func raisedMark() Mark {
 
 // make does everything that a mark says, in the order of makers, until an error.
 func (p *process) make(ctx context.Context, m Mark) error {
-	row, _ := json.Marshal(catalogue.Row{Version: 1, Controller: m.Controller, Placement: uint64(m.Placement), Path: hot})
 	steps := []func() error{
 		func() error { return Write(ctx, p, m) },
 		func() error { return p.SetAttribute(ctx, m.Path, Attribute, []byte(m.Name())) },
@@ -43,7 +51,7 @@ func (p *process) make(ctx context.Context, m Mark) error {
 		func() error { return p.SetReplication(ctx, m.Path, m.Raised.Replicas) },
 		func() error { return p.put(ctx, m.Place+"/one", "1") },
 		func() error { return p.put(ctx, m.Place+"/deep/two", "2") },
-		func() error { return store.ReplaceFile(ctx, p, m.Row, row) },
+		func() error { return p.writeRow(ctx, m.Placement) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -207,8 +215,7 @@ func TestOthers(t *testing.T) {
 			return p.SetAttribute(t.Context(), hot, Attribute, []byte(NameOf("c1", 8)))
 		}, func(_, now store.Info, policy string) bool { return now.Replicas == 9 && policy == "COLD" }, "left alone"},
 		{"row of another placement", func(p *process) error {
-			row, _ := json.Marshal(catalogue.Row{Version: 1, Controller: "c1", Placement: 8, Path: hot})
-			return store.ReplaceFile(t.Context(), p, rowName, row)
+			return p.writeRow(t.Context(), 8)
 		}, func(_, now store.Info, _ string) bool { return now.Replicas == 3 }, "replication 3"},
 	}
 	for _, test := range tests {
