@@ -96,7 +96,7 @@ type Publish struct {
 	Site  string        `json:"site,omitempty"`
 	Lease time.Duration `json:"lease_ns"`
 	Why   string        `json:"why"`
-	// Identity is that of the original; of Even, Readers are told to spread over its replicas.
+	// Identity is that of the original. Readers is how many there are of a hot file, who spread over all of its sources.
 	Identity string `json:"identity"`
 	Readers  int    `json:"readers,omitempty"`
 	Job      string `json:"job"`

@@ -270,10 +270,7 @@ func (p *Planner) publish(x *placement) {
 	p.report(x.slot, "", "")
 	a := Publish{
 		ID: x.id, Means: x.want.means, Path: x.slot.owner.name(), Site: x.slot.pool.site, Lease: x.want.until - p.now,
-		Identity: x.want.identity, Job: x.held.job, Why: x.want.why(),
-	}
-	if x.want.means == Even {
-		a.Readers = int(x.want.readers)
+		Identity: x.want.identity, Readers: int(x.want.readers), Job: x.held.job, Why: x.want.why(),
 	}
 	p.do(a)
 }
