@@ -239,6 +239,9 @@ func (f *hookedFile) ReadReplica(ctx context.Context, node string, r []Range) er
 // Bridges has no hook: it reads nothing.
 func (f *hookedFile) Bridges() int64 { return BridgesOf(f.File) }
 
+// Stored has no hook: it asks nobody.
+func (f *hookedFile) Stored() Stored { return StoredOf(f.File) }
+
 // hookedWriter runs the hook around Write and Close. Abort has none: giving up must always work.
 type hookedWriter struct {
 	Writer

@@ -33,6 +33,7 @@ var goroutineOwners = map[string]string{
 	"checkpoint/save/begin.go":      "Begin waits for its removals",
 	"checkpoint/save/send.go":       "Wait, Commit, Abort and a file's Close wait for all of them",
 	"checkpoint/windows.go":         "ReadBoxes waits for its reads",
+	"controller/intake/looker.go":   "a look waits for its looks at files",
 	"cmd/stepahead/cat.go":          "the command waits for its reader and its writer",
 	"cmd/stepahead-agent/serve.go":  "the program waits for both of its servers",
 	"hints/lifecycle/lifecycle.go":  "Close waits for it",

@@ -22,6 +22,7 @@ var (
 	_ store.File          = (*file)(nil)
 	_ store.ReplicaReader = (*file)(nil)
 	_ store.Bridger       = (*file)(nil)
+	_ store.StoredFile    = (*file)(nil)
 )
 
 // Open implements store.Store. It costs one question to the NameNode, and another one the first time for where the blocks lie;
@@ -81,6 +82,9 @@ func (f *file) Identity() store.Identity { return f.l.version.identity() }
 
 // Bridges implements store.Bridger.
 func (f *file) Bridges() int64 { return maxGap }
+
+// Stored implements store.StoredFile.
+func (f *file) Stored() store.Stored { return store.Stored{ErasureCoded: f.l.striped != nil, Writing: f.l.open} }
 
 func (f *file) Close() error {
 	if f.closed.Swap(true) {

@@ -220,10 +220,17 @@ func TestRealFileBeingWritten(t *testing.T) {
 	if f.Size() != int64(len(data)) {
 		t.Errorf("size %d, want %d", f.Size(), len(data))
 	}
+	if kept := store.StoredOf(f); kept != (store.Stored{Writing: true}) {
+		t.Errorf("%+v", kept)
+	}
 	readAt(t, f, data, 0, int(f.Size()))
 	c.CloseFile(root + "/f")
 	readAt(t, f, data, 0, int(f.Size()))
-	readAt(t, storetest.Open(t, s, "/f"), data, 0, len(data))
+	f = storetest.Open(t, s, "/f")
+	readAt(t, f, data, 0, len(data))
+	if kept := store.StoredOf(f); kept != (store.Stored{}) {
+		t.Errorf("when it is written: %+v", kept)
+	}
 }
 
 // Overwriting, appending and removing under an open file: its own bytes, or an error that names what is there now.
@@ -285,6 +292,9 @@ func TestRealErasureCoded(t *testing.T) {
 	c.Put(root+"/f", data, 1, 2<<20)
 	s := open(t, c, root, hdfs.Options{})
 	f := storetest.Open(t, s, "/f")
+	if kept := store.StoredOf(f); kept != (store.Stored{ErasureCoded: true}) {
+		t.Errorf("%+v", kept)
+	}
 	r := rand.New(rand.NewPCG(2, 2))
 	some := func() {
 		readAt(t, f, data, 0, len(data))
