@@ -182,3 +182,11 @@ const (
 	ReasonWorth    Reason = "worth"         // it costs more than it is expected to return
 	ReasonUnneeded Reason = "unneeded"      // nobody asks for it any more
 )
+
+// Reasons are all of them.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonBudget, ReasonBusy, ReasonCommit, ReasonDrained, ReasonExpired, ReasonFailed, ReasonIdentity, ReasonInvalid, ReasonLate, ReasonMeans,
+		ReasonOff, ReasonOldRun, ReasonPolicy, ReasonQuota, ReasonRevoked, ReasonSite, ReasonSource, ReasonWait, ReasonWorth, ReasonUnneeded,
+	}
+}

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -59,13 +61,14 @@ func (ev Drain) apply(p *Planner) {
 func (ev Revoke) apply(p *Planner) {
 	why := sentence(ReasonRevoked, ev.Why)
 	revoke := func(s *slot) {
-		if ev.Job != "" && p.payerOf(s) != ev.Job {
+		if ev.Job != "" && p.payerOf(s) != ev.Job || ev.Roots != nil && !slices.ContainsFunc(ev.Roots, func(root string) bool { return below(s.owner.name(), root) }) {
 			return
 		}
 		s.revoked, s.keep = true, 0
 		if s.x != nil {
 			p.undo(s.x, why)
 		}
+		p.touch(s.owner)
 	}
 	if ev.ID != 0 {
 		if x := p.find(ev.ID); x != nil {
@@ -91,6 +94,12 @@ func (ev Revoke) apply(p *Planner) {
 			}
 		}
 	}
+}
+
+// below tells whether a path is root or lies below it.
+func below(path, root string) bool {
+	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(root, "/"))
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 // answers are the states in which an action is waited for: what was answered later, or of an action that was given up, says nothing new.

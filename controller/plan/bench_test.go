@@ -99,7 +99,7 @@ func BenchmarkAllDue(b *testing.B) {
 		p, _ := million()
 		pump(p, Tick{}, time.Hour)
 		used = heap() - before
-		_, waiting = p.Ranking(1)
+		_, waiting = p.Ranking(1, nil)
 	}
 	b.ReportMetric(used, "MiB")
 	b.ReportMetric(float64(waiting), "placements")

@@ -72,12 +72,13 @@ type PricesChanged struct{ Prices Prices }
 type PolicyChanged struct{ Policy Policy }
 
 // Revoke undoes placements, and keeps them from being made again until what asked for them has ended: the one with the ID, or all of a path, or, where both
-// are zero, all there are. Where Job is set, only those on its account.
+// are zero, all there are. Where Job is set, only those on its account; where Roots are, only those of paths that are one of them or lie below.
 type Revoke struct {
-	ID   ID
-	Path string
-	Job  string
-	Why  string
+	ID    ID
+	Path  string
+	Job   string
+	Roots []string
+	Why   string
 }
 
 // Drain lets nothing new begin, or lets it again. What is there runs out.

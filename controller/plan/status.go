@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -29,19 +30,16 @@ type Standing struct {
 	Why    string `json:"why,omitempty"`
 }
 
-// Ranking returns the placements that there are or that wait, the best first, at most so many; and how many there are in all.
-func (p *Planner) Ranking(most int) ([]Standing, int) {
+// Begun tells whether it has begun and is not gone: there is something, or will be soon.
+func (s Standing) Begun() bool { return s.State != "none" && s.State != waiting.String() }
+
+// Ranking returns the placements that there are or that wait, the best first, at most so many; and how many there are in all. Where of is not nil, only those
+// whose path and job it takes.
+func (p *Planner) Ranking(most int, of func(path, job string) bool) ([]Standing, int) {
 	var all []*placement
-	for _, f := range p.files {
-		if f.slot.x != nil {
-			all = append(all, f.slot.x)
-		}
-	}
-	for _, c := range p.copies {
-		for _, s := range c.slots {
-			if s.x != nil {
-				all = append(all, s.x)
-			}
+	for s := range p.slotted {
+		if s.x != nil && (of == nil || of(s.owner.name(), p.payerOf(s))) {
+			all = append(all, s.x)
 		}
 	}
 	slices.SortFunc(all, func(x, y *placement) int {
@@ -55,6 +53,42 @@ func (p *Planner) Ranking(most int) ([]Standing, int) {
 		list = append(list, p.standing(x.slot))
 	}
 	return list, len(all)
+}
+
+// Refused returns what is asked for and not done, with the reason, at most so many, by path; and how many there are in all. What only waits for its time is not
+// among them. Where of is not nil, only those whose path and job it takes.
+func (p *Planner) Refused(most int, of func(path, job string) bool) ([]Standing, int) {
+	var all []*slot
+	for s := range p.slotted {
+		reason, _ := s.because()
+		if s.x == nil && reason != "" && reason != ReasonWait && reason != ReasonUnneeded && (of == nil || of(s.owner.name(), p.payerOf(s))) {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(s, t *slot) int {
+		return cmp.Or(cmp.Compare(s.owner.name(), t.owner.name()), cmp.Compare(s.pool.site, t.pool.site))
+	})
+	list := make([]Standing, 0, min(most, len(all)))
+	for _, s := range all[:min(most, len(all))] {
+		list = append(list, p.standing(s))
+	}
+	return list, len(all)
+}
+
+// slotted gives all slots there are.
+func (p *Planner) slotted(yield func(*slot) bool) {
+	for _, f := range p.files {
+		if !yield(&f.slot) {
+			return
+		}
+	}
+	for _, c := range p.copies {
+		for _, s := range c.slots {
+			if !yield(s) {
+				return
+			}
+		}
+	}
 }
 
 // Why returns what is decided on a path, and what is known of it; nothing if it was never heard of.

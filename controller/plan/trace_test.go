@@ -232,7 +232,7 @@ func split(words []string) (arguments, []string) {
 //	0s looked PATH size=64MiB blocks=1 replicas=3 identity=v1 ec=0 open=0    0s inspected PATH identity=v1 bytes=1GiB digest=D label=REGION
 //	0s done ID ACTION digest=D took=1s    0s failed ID ACTION REASON         0s damaged ID
 //	0s fanout JOB run=1 path=P ended=0    0s ended JOB run=1
-//	0s revoke id=ID path=P job=J          0s drain on=1                      0s tick
+//	0s revoke id=ID path=P job=J root=R   0s drain on=1                      0s tick
 //	0s held ID MEANS PATH site=east bytes=1GiB made=1 published=1 undoing=0 left=1h job=j
 //	why PATH                              plan                               usage
 //	tally                                 find ID
@@ -245,7 +245,9 @@ func (tr *trace) command(line string) error {
 		tr.standings(list)
 		return nil
 	case "plan":
-		list, _ := tr.p.Ranking(100)
+		list, _ := tr.p.Ranking(100, nil)
+		tr.standings(list)
+		list, _ = tr.p.Refused(100, nil)
 		tr.standings(list)
 		return nil
 	case "usage":
@@ -363,7 +365,11 @@ func (tr *trace) event(verb string, words []string) (Event, error) {
 	case "ended":
 		return JobEnded{Job: first, Run: args.text("run", "1")}, nil
 	case "revoke":
-		return Revoke{ID: ID(args.number("id", 0)), Path: args["path"], Job: args["job"], Why: "by hand"}, nil
+		r := Revoke{ID: ID(args.number("id", 0)), Path: args["path"], Job: args["job"], Why: "by hand"}
+		if args["root"] != "" {
+			r.Roots = []string{args["root"]}
+		}
+		return r, nil
 	case "drain":
 		return Drain{On: args["on"] != "0"}, nil
 	case "held":
