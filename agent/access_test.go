@@ -17,6 +17,7 @@ import (
 	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/internal/auth"
+	"github.com/stepahead-io/stepahead/internal/auth/peer"
 )
 
 // fakeAccess says what its function says, and counts.
@@ -226,7 +227,7 @@ func TestOpenToOthers(t *testing.T) {
 		must(t, err)
 		lis, err := net.Listen("tcp", "0.0.0.0:0")
 		must(t, err)
-		if err := a.Run(t.Context(), lis); !errors.Is(err, errOpen) {
+		if err := a.Run(t.Context(), lis); !errors.Is(err, peer.ErrOpen) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := lis.Accept(); !errors.Is(err, net.ErrClosed) {

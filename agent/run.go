@@ -16,17 +16,15 @@ import (
 	"github.com/stepahead-io/stepahead/agent/fetch"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/hints/relay"
+	"github.com/stepahead-io/stepahead/internal/auth/peer"
 	"github.com/stepahead-io/stepahead/store"
 )
 
-// stopTime is how long calls that run may take to end when the agent stops.
-const stopTime = 2 * time.Second
+// withdrawTime is how long the withdrawal of the registry entry may take when the agent stops.
+const withdrawTime = 2 * time.Second
 
 // errRan is a second Run.
 var errRan = errors.New("it was run before: make a new one")
-
-// errOpen is a listener that lets everybody in.
-var errOpen = errors.New("the agent would be open to everybody")
 
 // Run serves hints and fetches on lis, which it closes, until ctx ends; then it withdraws its registry
 // entry, ends the calls that run, frees everything and returns nil. Every goroutine it started has ended
@@ -35,7 +33,7 @@ func (a *Agent) Run(ctx context.Context, lis net.Listener) error {
 	if !a.ran.CompareAndSwap(false, true) {
 		return fmt.Errorf("agent.Run: %w", errors.Join(errRan, lis.Close()))
 	}
-	if err := a.mayListen(lis.Addr()); err != nil {
+	if err := peer.MayServe(lis.Addr(), a.o.TLS != nil, a.o.Keys); err != nil {
 		return fmt.Errorf("agent.Run: %w", errors.Join(err, lis.Close()))
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -60,22 +58,10 @@ func (a *Agent) Run(ctx context.Context, lis net.Listener) error {
 		err = fmt.Errorf("agent.Run: serve %s: %w", lis.Addr(), err)
 	}
 	close(a.leaving)
-	a.stopServer(srv)
+	peer.Stop(srv)
 	stop()
 	a.group.Wait()
 	return err
-}
-
-// mayListen refuses to serve other hosts without TLS, or whoever asks.
-func (a *Agent) mayListen(addr net.Addr) error {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok || tcp.IP.IsLoopback() {
-		return nil
-	}
-	if a.o.TLS == nil || !a.o.Keys.Verifies() {
-		return fmt.Errorf("%s can be reached from other hosts: that takes TLS and keys: %w", addr, errOpen)
-	}
-	return nil
 }
 
 // security is the server's half of TLS.
@@ -85,13 +71,6 @@ func (a *Agent) security() []grpc.ServerOption {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(a.o.TLS)))
 	}
 	return opts
-}
-
-// stopServer lets the calls that run end, for a while.
-func (a *Agent) stopServer(srv *grpc.Server) {
-	timer := time.AfterFunc(stopTime, srv.Stop)
-	defer timer.Stop()
-	srv.GracefulStop()
 }
 
 // watchLoad samples the load of others at equal intervals until ctx ends.
@@ -143,7 +122,7 @@ func (a *Agent) register(ctx context.Context, addr string) {
 		case <-ticker.C:
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTime)
 	defer cancel()
 	if err := p.Withdraw(ctx, a.o.Node); err != nil {
 		a.o.Log.Warn("registry entry not withdrawn: it expires by itself", zap.Error(err))

@@ -17,14 +17,20 @@ import (
 const (
 	// RightFetch: ask for tensors and raw bytes of samples.
 	RightFetch = "fetch"
-	// RightHint: announce what a job will need.
+	// RightHint: announce what a job will need; of the controller's placements, see and revoke those of the job.
 	RightHint = "hint"
 	// RightRelay: read what jobs have announced of checkpoints and starts, as the controller does.
 	RightRelay = "relay"
+	// RightView: see the controller's placements, of whatever job.
+	RightView = "view"
+	// RightOperate: see and revoke them, and, with the root "/", drain and sweep.
+	RightOperate = "operate"
 )
 
 // rights are all there are.
-func rights() []string { return []string{RightFetch, RightHint, RightRelay} }
+func rights() []string {
+	return []string{RightFetch, RightHint, RightRelay, RightView, RightOperate}
+}
 
 // Why a token or a request is refused.
 var (
@@ -56,7 +62,7 @@ type Claims struct {
 	User  string
 	// Roots are absolute clean paths inside the store. "/a/b" covers "/a/b" and "/a/b/c", not "/a/bc".
 	Roots []string
-	// Rights are RightFetch, RightHint and RightRelay.
+	// Rights are some of the constants above.
 	Rights []string
 	// Expires is kept in whole seconds.
 	Expires time.Time
@@ -125,9 +131,17 @@ func checkRoot(root string) error {
 // ErrRight or ErrRoot. A path that is not absolute and clean is under no root: a store could read it in
 // another way. It does not follow symbolic links; a store must not let one leave its root.
 func (c Claims) Allows(right, name string) error {
-	if !slices.Contains(c.Rights, right) {
+	if !c.Has(right) {
 		return fmt.Errorf("%w: %s is needed, it has %s: mint one with --rights %s", ErrRight, right, strings.Join(c.Rights, ","), right)
 	}
+	return c.Covers(name)
+}
+
+// Has tells whether the holder has a right.
+func (c Claims) Has(right string) bool { return slices.Contains(c.Rights, right) }
+
+// Covers returns nil if a path inside the store is under a root, as [Claims.Allows] has it, else an error that matches ErrRoot.
+func (c Claims) Covers(name string) error {
 	if !strings.HasPrefix(name, "/") || path.Clean(name) != name || strings.ContainsRune(name, 0) {
 		return fmt.Errorf("%w: %.128q is not an absolute, clean path", ErrRoot, name)
 	}
