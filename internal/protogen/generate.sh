@@ -10,7 +10,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-.venv/bin/python}
-protos="agent/fetch/fetchpb/fetch.proto hints/hintspb/hints.proto
+protos="agent/fetch/fetchpb/fetch.proto controller/controllerpb/controller.proto hints/hintspb/hints.proto
 $(ls store/hdfs/hproto/*.proto)"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -93,14 +93,17 @@ func (c *claim) Held(ctx context.Context) error {
 
 func (c *claim) held(ctx context.Context) error {
 	if c.d == nil {
-		return store.ErrNotHeld
+		return errLost
 	}
 	status, err := c.s.writes.names.GetFileInfo(ctx, c.d.path)
 	if err == nil && status.GetFileId() != c.d.id || errors.Is(err, fs.ErrNotExist) {
-		return store.ErrNotHeld
+		return errLost
 	}
 	return err
 }
+
+// errLost: the lease had run out, and another took the name.
+var errLost = fmt.Errorf("%w: it is not held any more", store.ErrUnavailable)
 
 func (c *claim) Release() error {
 	c.mu.Lock()
@@ -114,7 +117,7 @@ func (c *claim) Release() error {
 	c.d.drop()
 	if err == nil {
 		err = c.d.abort()
-	} else if errors.Is(err, store.ErrNotHeld) {
+	} else if errors.Is(err, errLost) {
 		err = nil // what is there now is another's
 	}
 	c.d = nil

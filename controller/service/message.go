@@ -1,0 +1,165 @@
+package service
+
+import (
+	"time"
+
+	"github.com/stepahead-io/stepahead/controller/audit"
+	"github.com/stepahead-io/stepahead/controller/controllerpb"
+	"github.com/stepahead-io/stepahead/controller/plan"
+)
+
+// Status is how a controller fares.
+type Status struct {
+	Version string `json:"version"`
+	// State is "active", "standby" or "dry-run"; Controller the name of its journal.
+	State      string `json:"state"`
+	Controller string `json:"controller"`
+	// LeaseProblem is empty while the lease is held.
+	LeaseProblem string        `json:"lease_problem,omitempty"`
+	Drained      bool          `json:"drained"`
+	Up           time.Duration `json:"up_ns"`
+	// Begun are the placements that have begun and are not gone, Waiting how many wait for room: those that the caller sees.
+	Begun   []plan.Count `json:"begun"`
+	Waiting int          `json:"waiting"`
+	// Usage and Tally are nil for who does not see all.
+	Usage *plan.Usage `json:"usage,omitempty"`
+	Tally *plan.Tally `json:"tally,omitempty"`
+	// Problems are what is not as it should be, each a sentence.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Ranking is what there is and what waits, the best first, and what is asked for and not done.
+type Ranking struct {
+	Placements []plan.Standing `json:"placements"`
+	All        int             `json:"all"`
+	Refused    []plan.Standing `json:"refused"`
+	RefusedAll int             `json:"refused_all"`
+	Usage      *plan.Usage     `json:"usage,omitempty"`
+}
+
+// Why is what is decided on a path. Known is empty where that is not the caller's to know, or nothing is.
+type Why struct {
+	Path      string          `json:"path"`
+	Known     string          `json:"known,omitempty"`
+	Standings []plan.Standing `json:"standings"`
+}
+
+// SweepResult is what a sweep found.
+type SweepResult struct {
+	// Swept is what was left behind, Revoked the controller's own placements, as they were before.
+	Swept   []Swept         `json:"swept"`
+	Revoked []plan.Standing `json:"revoked,omitempty"`
+}
+
+func (s Status) encode() *controllerpb.StatusReply {
+	m := &controllerpb.StatusReply{
+		Version: s.Version, State: s.State, Controller: s.Controller, LeaseProblem: s.LeaseProblem, Drained: s.Drained, UpMs: s.Up.Milliseconds(),
+		Waiting: int64(s.Waiting), Problems: s.Problems, Usage: encodeUsage(s.Usage),
+	}
+	for _, c := range s.Begun {
+		m.Begun = append(m.Begun, &controllerpb.Count{Means: string(c.Means), State: c.State, N: int64(c.N), Bytes: c.Bytes})
+	}
+	if y := s.Tally; y != nil {
+		m.Tally = &controllerpb.Tally{
+			InTime: y.InTime, Late: y.Late, Missed: y.Missed, Unused: y.Unused, LeadNs: int64(y.Lead), IdleByteHours: y.IdleByteHours,
+			CopyByteHours: y.CopyByteHours, SourceByteHours: y.SourceByteHours, SavedSeconds: y.SavedSeconds,
+		}
+	}
+	return m
+}
+
+func decodeStatus(m *controllerpb.StatusReply) Status {
+	s := Status{
+		Version: m.Version, State: m.State, Controller: m.Controller, LeaseProblem: m.LeaseProblem, Drained: m.Drained,
+		Up: time.Duration(m.UpMs) * time.Millisecond, Begun: []plan.Count{}, Waiting: int(m.Waiting), Problems: m.Problems, Usage: decodeUsage(m.Usage),
+	}
+	for _, c := range m.Begun {
+		s.Begun = append(s.Begun, plan.Count{Means: plan.Means(c.Means), State: c.State, N: int(c.N), Bytes: c.Bytes})
+	}
+	if y := m.Tally; y != nil {
+		s.Tally = &plan.Tally{
+			InTime: y.InTime, Late: y.Late, Missed: y.Missed, Unused: y.Unused, Lead: time.Duration(y.LeadNs), IdleByteHours: y.IdleByteHours,
+			CopyByteHours: y.CopyByteHours, SourceByteHours: y.SourceByteHours, SavedSeconds: y.SavedSeconds,
+		}
+	}
+	return s
+}
+
+func encodeUsage(u *plan.Usage) *controllerpb.Usage {
+	if u == nil {
+		return nil
+	}
+	return &controllerpb.Usage{
+		Held: u.Held, Rate: u.Rate, ByteHoursLeft: u.ByteHoursLeft, Egress: u.Egress, Cores: u.Cores, Memory: u.Memory, Placements: int64(u.Placements),
+	}
+}
+
+func decodeUsage(m *controllerpb.Usage) *plan.Usage {
+	if m == nil {
+		return nil
+	}
+	return &plan.Usage{
+		Held: m.Held, Rate: m.Rate, ByteHoursLeft: m.ByteHoursLeft, Egress: m.Egress, Cores: m.Cores, Memory: m.Memory, Placements: int(m.Placements),
+	}
+}
+
+func (r Ranking) encode() *controllerpb.RankingReply {
+	return &controllerpb.RankingReply{
+		Standings: encodeStandings(r.Placements), All: int64(r.All), Refused: encodeStandings(r.Refused), RefusedAll: int64(r.RefusedAll), Usage: encodeUsage(r.Usage),
+	}
+}
+
+func decodeRanking(m *controllerpb.RankingReply) Ranking {
+	return Ranking{
+		Placements: decodeStandings(m.Standings), All: int(m.All), Refused: decodeStandings(m.Refused), RefusedAll: int(m.RefusedAll), Usage: decodeUsage(m.Usage),
+	}
+}
+
+func (w Why) encode() *controllerpb.WhyReply {
+	return &controllerpb.WhyReply{Path: w.Path, Known: w.Known, Standings: encodeStandings(w.Standings)}
+}
+
+func encodeStandings(list []plan.Standing) []*controllerpb.Standing {
+	out := make([]*controllerpb.Standing, 0, len(list))
+	for _, s := range list {
+		out = append(out, &controllerpb.Standing{
+			Id: uint64(s.ID), Path: s.Path, Site: s.Site, Means: string(s.Means), State: s.State, Job: s.Job, Emergency: s.Emergency, Bytes: s.Bytes,
+			Sources: int64(s.Sources), Value: s.Value, Cost: s.Cost, Rank: s.Rank, LeftNs: int64(s.Left), Reason: string(s.Reason), Detail: s.Detail, Why: s.Why,
+		})
+	}
+	return out
+}
+
+func decodeStandings(list []*controllerpb.Standing) []plan.Standing {
+	out := make([]plan.Standing, 0, len(list))
+	for _, m := range list {
+		out = append(out, plan.Standing{
+			ID: plan.ID(m.Id), Path: m.Path, Site: m.Site, Means: plan.Means(m.Means), State: m.State, Job: m.Job, Emergency: m.Emergency, Bytes: m.Bytes,
+			Sources: int(m.Sources), Value: m.Value, Cost: m.Cost, Rank: m.Rank, Left: time.Duration(m.LeftNs), Reason: plan.Reason(m.Reason), Detail: m.Detail,
+			Why: m.Why,
+		})
+	}
+	return out
+}
+
+func encodeLine(l audit.Line) *controllerpb.AuditLine {
+	m := &controllerpb.AuditLine{
+		Number: l.Number, AtNs: l.At.UnixNano(), Who: l.Who, What: l.What, Placement: uint64(l.Placement), Path: l.Path, Site: l.Site, Job: l.Job,
+		Bytes: l.Bytes, Why: l.Why, Err: l.Err,
+	}
+	if !l.Until.IsZero() {
+		m.UntilNs = l.Until.UnixNano()
+	}
+	return m
+}
+
+func decodeLine(m *controllerpb.AuditLine) audit.Line {
+	l := audit.Line{Number: m.Number, Entry: audit.Entry{
+		At: time.Unix(0, m.AtNs).UTC(), Who: m.Who, What: m.What, Placement: plan.ID(m.Placement), Path: m.Path, Site: m.Site, Job: m.Job,
+		Bytes: m.Bytes, Why: m.Why, Err: m.Err,
+	}}
+	if m.UntilNs != 0 {
+		l.Until = time.Unix(0, m.UntilNs).UTC()
+	}
+	return l
+}

@@ -1,0 +1,205 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stepahead-io/stepahead/controller/audit"
+	"github.com/stepahead-io/stepahead/controller/plan"
+)
+
+// collectTime bounds how long a scrape waits for the planner.
+const collectTime = 5 * time.Second
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("stepahead_controller_"+name, help, labels, nil)
+}
+
+// metrics are what is counted here, and what is asked for at a scrape.
+type metrics struct {
+	service  *Service
+	actions  *prometheus.CounterVec // by action and result
+	failures *prometheus.CounterVec // by reason
+	refusals *prometheus.CounterVec // by gRPC code
+
+	state, lease, drained, placements, bytes, waiting, rate, allowance, egress, cores, memory *prometheus.Desc
+	opened, unused, lead, idle, byteHours, saved, margin                                      *prometheus.Desc
+	auditWaiting, auditFailures, auditLost, problems                                          *prometheus.Desc
+}
+
+func newMetrics(s *Service) (*metrics, error) {
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stepahead", Subsystem: "controller", Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		service:  s,
+		actions:  counters("actions_total", "What the audit log says, by action and whether it failed.", "action", "result"),
+		failures: counters("failures_total", "Actions that failed, by reason.", "reason"),
+		refusals: counters("refusals_total", "Calls that the caller's token does not allow, each with a line in the log.", "code"),
+
+		state:         desc("active_state", "1 while this controller acts, 0 on standby and in a dry run."),
+		lease:         desc("lease_held_state", "1 while the lease is held."),
+		drained:       desc("drained_state", "1 while nothing new begins."),
+		placements:    desc("placements_count", "Placements that have begun and are not gone.", "means", "state"),
+		bytes:         desc("held_bytes", "Bytes held, by site; those of temporary sources of hot files have none.", "site"),
+		waiting:       desc("waiting_count", "Placements that wait for room."),
+		rate:          desc("granted_bytes_per_second", "Rate granted to copies.", "site"),
+		allowance:     desc("allowance_byte_hours", "What is left of the allowances.", "site"),
+		egress:        desc("making_egress_bytes_per_second", "Rate of all makings together, of the storage budget."),
+		cores:         desc("making_cores", "CPU cores of all makings, of the storage budget."),
+		memory:        desc("making_memory_bytes", "Memory of all makings, of the storage budget."),
+		opened:        desc("opened_total", "Evaluations that opened a checkpoint elsewhere: in time, late, or missed, to which nothing was on its way.", "result"),
+		unused:        desc("unused_copies_total", "Copies that went and had not been opened."),
+		lead:          desc("lead_seconds_total", "How long copies in time had been ready, added up."),
+		idle:          desc("idle_byte_hours_total", "Bytes of copies times the hours before the first opening: waste."),
+		byteHours:     desc("byte_hours_total", "What placements that are gone took.", "kind"),
+		saved:         desc("saved_seconds_total", "Seconds of ranks that temporary sources which were read are expected to have saved."),
+		margin:        desc("margin_seconds", "The largest lead time beyond the predicted duration that any job's copies have by now.", "site"),
+		auditWaiting:  desc("audit_waiting_count", "Lines of the audit log that are not written yet."),
+		auditFailures: desc("audit_failures_total", "Writes of the audit log that failed."),
+		auditLost:     desc("audit_lost_total", "Lines of the audit log that were lost."),
+		problems:      desc("problems_count", "What is not as it should be; `stepahead ctl status` says what."),
+	}
+	for _, action := range actions() {
+		m.actions.WithLabelValues(action, "done")
+		m.actions.WithLabelValues(action, "failed")
+	}
+	for _, reason := range plan.Reasons() {
+		m.failures.WithLabelValues(string(reason))
+	}
+	for _, code := range []string{"Unauthenticated", "PermissionDenied"} {
+		m.refusals.WithLabelValues(code)
+	}
+	for _, c := range []prometheus.Collector{m.actions, m.failures, m.refusals, m} {
+		if err := s.o.Metrics.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// actions are what an entry may be about, for a label.
+func actions() []string {
+	return []string{"make", "publish", "extend", "pace", "withdraw", "remove", "refuse", "revoke", "drain", "sweep", "reconcile", "recover", "other"}
+}
+
+// count counts an entry of the audit log.
+func (m *metrics) count(e audit.Entry) {
+	action := e.What
+	if !slices.Contains(actions(), action) {
+		action = "other"
+	}
+	if e.Err == "" {
+		m.actions.WithLabelValues(action, "done").Inc()
+		return
+	}
+	m.actions.WithLabelValues(action, "failed").Inc()
+	reason, _, _ := strings.Cut(e.Err, ":") // as controller.Error writes it
+	if !slices.Contains(plan.Reasons(), plan.Reason(reason)) {
+		reason = string(plan.ReasonFailed)
+	}
+	m.failures.WithLabelValues(reason).Inc()
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		m.state, m.lease, m.drained, m.placements, m.bytes, m.waiting, m.rate, m.allowance, m.egress, m.cores, m.memory,
+		m.opened, m.unused, m.lead, m.idle, m.byteHours, m.saved, m.margin, m.auditWaiting, m.auditFailures, m.auditLost, m.problems,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. What the planner does not tell in time is left out.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) { put(d, prometheus.GaugeValue, v, labels...) }
+	total := func(d *prometheus.Desc, v float64, labels ...string) { put(d, prometheus.CounterValue, v, labels...) }
+	a := m.service.now()
+	if a == nil {
+		gauge(m.state, 0)
+		gauge(m.lease, 0)
+		return
+	}
+	ctx, cancel := context.WithTimeout(m.service.life, collectTime)
+	defer cancel()
+	gauge(m.state, flag(!a.DryRun))
+	if a.Held != nil {
+		gauge(m.lease, flag(a.Held(ctx) == nil))
+	}
+	if a.Audit != nil {
+		h := a.Audit.Health()
+		gauge(m.auditWaiting, float64(h.Waiting))
+		total(m.auditFailures, float64(h.Failures))
+		total(m.auditLost, float64(h.Lost))
+	}
+	if a.Problems != nil {
+		gauge(m.problems, float64(len(a.Problems())))
+	}
+	var p planned
+	if a.Engine.Ask(ctx, p.read) == nil {
+		m.collectPlan(p, gauge, total)
+	}
+}
+
+// planned is what a scrape asks the planner for.
+type planned struct {
+	begun   []plan.Count
+	waiting int
+	drained bool
+	usage   plan.Usage
+	tally   plan.Tally
+	margins map[string]time.Duration
+}
+
+func (s *planned) read(p *plan.Planner, _ time.Duration) {
+	s.begun, s.waiting = p.Counts()
+	s.drained, s.usage, s.tally, s.margins = p.Drained(), p.Usage(), p.Tally(), p.Margins()
+}
+
+func (m *metrics) collectPlan(p planned, gauge, total func(d *prometheus.Desc, v float64, labels ...string)) {
+	for _, c := range p.begun {
+		gauge(m.placements, float64(c.N), string(c.Means), c.State)
+	}
+	gauge(m.waiting, float64(p.waiting))
+	gauge(m.drained, flag(p.drained))
+	for site, n := range p.usage.Held {
+		gauge(m.bytes, float64(n), site)
+	}
+	for site, n := range p.usage.Rate {
+		gauge(m.rate, float64(n), site)
+	}
+	for site, n := range p.usage.ByteHoursLeft {
+		gauge(m.allowance, n, site)
+	}
+	gauge(m.egress, float64(p.usage.Egress))
+	gauge(m.cores, p.usage.Cores)
+	gauge(m.memory, float64(p.usage.Memory))
+	y := p.tally
+	total(m.opened, float64(y.InTime), "in-time")
+	total(m.opened, float64(y.Late), "late")
+	total(m.opened, float64(y.Missed), "missed")
+	total(m.unused, float64(y.Unused))
+	total(m.lead, y.Lead.Seconds())
+	total(m.idle, y.IdleByteHours)
+	total(m.byteHours, y.CopyByteHours, "copy")
+	total(m.byteHours, y.SourceByteHours, "source")
+	total(m.saved, y.SavedSeconds)
+	for site, d := range p.margins {
+		gauge(m.margin, d.Seconds(), site)
+	}
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}

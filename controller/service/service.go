@@ -1,0 +1,155 @@
+// Package service lets operators and jobs see what the controller does, and take it back: over gRPC, each within the rights of its token, and as metrics.
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/stepahead-io/stepahead/controller/audit"
+	"github.com/stepahead-io/stepahead/controller/controllerpb"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/internal/auth"
+	"github.com/stepahead-io/stepahead/internal/auth/peer"
+)
+
+// Engine is what acts: execute.Engine.
+type Engine interface {
+	// Tell gives an event to the planner for somebody, and returns when it was applied.
+	Tell(ctx context.Context, who string, ev plan.Event) error
+	// Ask runs f where the planner may be read.
+	Ask(ctx context.Context, f func(p *plan.Planner, now time.Duration)) error
+}
+
+// Options configure a [Service]. Keys, Log and Metrics are required.
+type Options struct {
+	// Keys verify tokens. auth.Insecure lets everybody on this host do everything.
+	Keys auth.Keyring
+	// TLS secures the connections; without it only loopback addresses are served.
+	TLS *tls.Config
+	// Version is the program's, Controller the name of its journal.
+	Version, Controller string
+	Log                 *zap.Logger
+	Metrics             prometheus.Registerer
+}
+
+// Active is what a controller has that holds the lease, or acts on nothing.
+type Active struct {
+	Engine Engine
+	// Audit, if not nil, is what calls of Audit read and [Service.Record] adds to.
+	Audit *audit.Log
+	// Held returns nil while the lease is held; nil where none is needed.
+	Held func(ctx context.Context) error
+	// Sweep undoes what lies in the stores and no placement of this controller's is: what is over, or all of it.
+	Sweep func(ctx context.Context, all, dryRun bool) ([]Swept, error)
+	// DryRun says that nothing is acted on.
+	DryRun bool
+	// Problems, if not nil, says what is not as it should be, each in a sentence.
+	Problems func() []string
+}
+
+// Swept is something that was left behind.
+type Swept struct {
+	// Site is "" for the home store; Mark is the name of the mark.
+	Site  string     `json:"site,omitempty"`
+	Mark  string     `json:"mark"`
+	Means plan.Means `json:"means"`
+	Path  string     `json:"path"`
+	// Problem says why it is still there; "" for what was undone, or would be.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Service answers for one controller. Before [Service.Activate] it is a standby: it answers Status alone.
+type Service struct {
+	controllerpb.UnimplementedControlServer
+	o       Options
+	began   time.Time
+	metrics *metrics
+	life    context.Context // ends when Run does: those who follow end
+	end     context.CancelFunc
+
+	mu     sync.Mutex
+	active *Active
+}
+
+// New returns a service on standby.
+func New(o Options) (*Service, error) {
+	s := &Service{o: o, began: time.Now()}
+	s.life, s.end = context.WithCancel(context.Background())
+	var err error
+	s.metrics, err = newMetrics(s)
+	if err != nil {
+		return nil, fmt.Errorf("service.New: %w", err)
+	}
+	return s, nil
+}
+
+// Activate lets the service answer for a controller that acts.
+func (s *Service) Activate(a Active) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active = &a
+}
+
+// Record adds an entry to the audit log, and counts it.
+func (s *Service) Record(e audit.Entry) {
+	s.metrics.count(e)
+	if a := s.now(); a != nil && a.Audit != nil {
+		a.Audit.Add(e)
+	}
+}
+
+// now is what the controller has, nil on standby.
+func (s *Service) now() *Active {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active
+}
+
+// errStandby is what a standby answers.
+var errStandby = errors.New("this controller is a standby: another one holds the lease, and is the one to ask")
+
+func (s *Service) acting() (*Active, error) {
+	a := s.now()
+	if a == nil {
+		return nil, errStandby
+	}
+	return a, nil
+}
+
+// maxMessage bounds a request, in bytes.
+const maxMessage = 1 << 20
+
+// Run serves on lis, which it closes, until ctx ends; then it ends the calls that run and returns nil.
+func (s *Service) Run(ctx context.Context, lis net.Listener) error {
+	if err := peer.MayServe(lis.Addr(), s.o.TLS != nil, s.o.Keys); err != nil {
+		return fmt.Errorf("service.Run: %w", errors.Join(err, lis.Close()))
+	}
+	opts := append(peer.ServerOptions(), grpc.MaxRecvMsgSize(maxMessage), grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
+	if s.o.TLS != nil {
+		opts = append(opts, grpc.Creds(credentials.NewTLS(s.o.TLS)))
+	}
+	srv := grpc.NewServer(opts...)
+	controllerpb.RegisterControlServer(srv, s)
+	stopped := make(chan struct{})
+	alone := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		s.end()
+		peer.Stop(srv)
+	})
+	err := srv.Serve(lis)
+	if alone() { // it failed by itself
+		return fmt.Errorf("service.Run: serve %s: %w", lis.Addr(), err)
+	}
+	<-stopped
+	return nil
+}

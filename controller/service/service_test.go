@@ -1,0 +1,496 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/stepahead-io/stepahead/controller/audit"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/relay"
+	"github.com/stepahead-io/stepahead/internal/auth"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fake is an engine without an executor: makings never end, and what it was told is kept.
+type fake struct {
+	mu   sync.Mutex
+	p    *plan.Planner
+	told []string
+	now  time.Duration
+}
+
+func (f *fake) Tell(_ context.Context, who string, ev plan.Event) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told = append(f.told, fmt.Sprintf("%s: %+v", who, ev))
+	f.step(ev)
+	return nil
+}
+
+func (f *fake) step(ev plan.Event) {
+	f.p.Step(ev, f.now)
+	for {
+		if at, ok := f.p.Wake(); !ok || at > f.now {
+			return
+		}
+		f.p.Step(plan.Tick{}, f.now)
+	}
+}
+
+func (f *fake) Ask(_ context.Context, ask func(*plan.Planner, time.Duration)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ask(f.p, f.now)
+	return nil
+}
+
+// took returns what the engine was told since.
+func (f *fake) took() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	told := f.told
+	f.told = nil
+	return told
+}
+
+// allowed is a policy that allows everything but what lies under /secret.
+type allowed struct{}
+
+func (allowed) Copy(q plan.Request) plan.Verdict {
+	return plan.Verdict{Allowed: !strings.HasPrefix(q.Path, "/secret"), Rule: "no secrets"}
+}
+func (allowed) Spread(plan.Request) plan.Verdict { return plan.Verdict{} }
+
+// newFake has three placements: 1 and 2 of job a, 3 of job b, of which 3 waits; and a path that policy refuses.
+func newFake() *fake {
+	f := &fake{p: plan.New(plan.Options{Home: "home"})}
+	f.step(plan.PolicyChanged{Policy: allowed{}})
+	f.step(plan.PricesChanged{Prices: plan.Prices{AcceleratorHour: 2}})
+	f.step(plan.BudgetsChanged{Budgets: plan.Budgets{
+		WAN:     plan.WAN{On: true, Links: map[string]plan.Link{"east": {Rate: 1e8, Transfers: 2, Held: 1 << 40, ByteHoursPerDay: 1e15}}},
+		Storage: plan.Storage{On: true, Egress: 1e10, Cores: 16, Memory: 1 << 40},
+	}})
+	f.step(plan.SiteChanged{Site: plan.Site{Name: "east", Up: true, Writable: true, Free: 1 << 50, RemoteRate: 5e7, LocalRate: 2e9}})
+	for i, c := range [][2]string{{"a", "/runs/a/1"}, {"a", "/runs/a/2"}, {"b", "/runs/b/1"}, {"b", "/secret/1"}} {
+		for _, state := range []hints.CheckpointState{hints.Committed, hints.EvaluationScheduled} {
+			r := relay.Record{Version: 1, TTLMS: time.Hour.Milliseconds(), ID: fmt.Sprint(i, state), Job: c[0], Run: "1", User: "u", Confidence: 1, Identity: "v1"}
+			r.Checkpoint = &relay.Checkpoint{State: state.String(), Path: c[1], Step: -1}
+			if state == hints.EvaluationScheduled {
+				r.Checkpoint.Evaluation, r.Checkpoint.Site = "e", "east"
+			}
+			f.step(plan.Hint{Record: r})
+		}
+		f.step(plan.Inspected{Checkpoint: plan.Checkpoint{Path: c[1], Identity: "v1", Complete: true, Bytes: 1 << 30}})
+	}
+	return f
+}
+
+// world is a service with a fake engine and a log.
+type world struct {
+	t      *testing.T
+	s      *Service
+	engine *fake
+	audit  *audit.Log
+	addr   string
+	key    auth.Key
+	logged *observer.ObservedLogs
+	reg    *prometheus.Registry
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, engine: newFake(), reg: prometheus.NewRegistry()}
+	var err error
+	w.key, err = auth.NewKey("k1", []byte(strings.Repeat("k", 32)))
+	must(t, err)
+	ring, err := auth.NewKeyring(w.key)
+	must(t, err)
+	w.serve(Options{Keys: ring, Metrics: w.reg})
+	w.audit, err = audit.Open(audit.Options{File: filepath.Join(t.TempDir(), "audit.log")})
+	must(t, err)
+	t.Cleanup(func() { must(t, w.audit.Close()) })
+	w.s.Activate(Active{
+		Engine: w.engine, Audit: w.audit, Held: func(context.Context) error { return nil }, Problems: func() []string { return []string{"policy: file unreadable"} },
+		Sweep: func(_ context.Context, all, dryRun bool) ([]Swept, error) {
+			w.engine.told = append(w.engine.told, fmt.Sprint("sweep ", all, dryRun))
+			return []Swept{{Site: "east", Mark: "m1", Means: plan.Copy, Path: "hdfs://x/1"}, {Mark: "m2", Means: plan.Raise, Path: "/x", Problem: "no right"}}, nil
+		},
+	})
+	return w
+}
+
+// serve begins a service.
+func (w *world) serve(o Options) {
+	w.t.Helper()
+	core, logged := observer.New(zap.InfoLevel)
+	o.Log, o.Version, o.Controller, w.logged = zap.New(core), "1.2", "c1", logged
+	var err error
+	w.s, err = New(o)
+	must(w.t, err)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	must(w.t, err)
+	w.addr = lis.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.s.Run(ctx, lis) }()
+	w.t.Cleanup(func() {
+		cancel()
+		must(w.t, <-ended)
+	})
+}
+
+// client has a token of a job with rights and roots.
+func (w *world) client(job, rights string, roots ...string) *Client {
+	w.t.Helper()
+	token := ""
+	if rights != "" {
+		var err error
+		token, err = auth.Mint(w.key, auth.Claims{Job: job, User: "user-of-" + job, Roots: roots, Rights: strings.Split(rights, ","), Expires: time.Now().Add(time.Hour)})
+		must(w.t, err)
+	}
+	c := NewClient(w.addr, ClientOptions{Token: token})
+	w.t.Cleanup(func() { must(w.t, c.Close()) })
+	return c
+}
+
+func paths(list []plan.Standing) string {
+	var out []string
+	for _, s := range list {
+		out = append(out, s.Path)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// TestWhoMay holds every call to what each kind of token may.
+func TestWhoMay(t *testing.T) {
+	const a1, a2, b1, secret = "/runs/a/1", "/runs/a/2", "/runs/b/1", "/secret/1"
+	for _, c := range []struct {
+		name, job, rights string
+		roots             []string
+		sees, refused     string // the ranking
+		usage             bool
+		takes             string // what a revocation of all takes back; "denied"
+		operates          bool
+		told              string // the event of that revocation
+	}{
+		{"operator", "ops", "operate", []string{"/"}, a1 + " " + a2 + " " + b1, secret, true, a1 + " " + a2 + " " + b1, true, "Job: Roots:[] Why:x"},
+		{"operator of a folder", "ops", "operate", []string{"/runs/a"}, a1 + " " + a2, "", false, a1 + " " + a2, false, "Job: Roots:[/runs/a] Why:x"},
+		{"viewer", "ops", "view", []string{"/"}, a1 + " " + a2 + " " + b1, secret, true, "denied", false, ""},
+		{"viewer of a folder", "ops", "view", []string{"/secret"}, "", secret, false, "denied", false, ""},
+		{"job a", "a", "hint", []string{"/"}, a1 + " " + a2, "", false, a1 + " " + a2, false, "Job:a Roots:[] Why:x"},
+		{"job a in a folder", "a", "fetch,hint", []string{"/runs/a/2", "/runs/b"}, a2, "", false, a2, false, "Job:a Roots:[/runs/a/2 /runs/b] Why:x"},
+		{"job b", "b", "hint", []string{"/runs", "/secret"}, b1, secret, false, b1, false, "Job:b Roots:[/runs /secret] Why:x"},
+		{"another job", "c", "hint", []string{"/"}, "", "", false, "", false, "Job:c Roots:[] Why:x"},
+		{"a job that sees all", "b", "hint,view", []string{"/"}, a1 + " " + a2 + " " + b1, secret, true, b1, false, "Job:b Roots:[] Why:x"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			client := w.client(c.job, c.rights, c.roots...)
+			r, err := client.Ranking(t.Context(), 0)
+			must(t, err)
+			if got := paths(r.Placements); got != c.sees || paths(r.Refused) != c.refused || (r.Usage != nil) != c.usage {
+				t.Errorf("sees %q and refused %q, usage %t; want %q and %q", got, paths(r.Refused), r.Usage != nil, c.sees, c.refused)
+			}
+			if r.All != len(r.Placements) || r.RefusedAll != len(r.Refused) {
+				t.Errorf("%d and %d in all", r.All, r.RefusedAll)
+			}
+			w.whys(client, c.sees)
+			st, err := client.Status(t.Context())
+			must(t, err)
+			if n := st.Waiting + begun(st); n != len(r.Placements) || (st.Usage != nil) != c.usage || (st.Problems != nil) != c.usage {
+				t.Errorf("status %+v of %d placements", st, len(r.Placements))
+			}
+			w.operates(client, c.operates)
+			w.revokes(client, c.takes, c.told)
+		})
+	}
+	for name, rights := range map[string]string{"no token": "", "fetch alone": "fetch", "relay alone": "relay"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			client := w.client("a", rights, "/")
+			calls := w.everything(client)
+			for call, err := range calls {
+				if !errors.Is(err, ErrDenied) {
+					t.Errorf("%s: %v", call, err)
+				}
+			}
+			if n := w.logged.FilterMessage("refused").FilterField(zap.Bool("audit", true)).Len(); n != len(calls) {
+				t.Errorf("%d lines for %d refusals", n, len(calls))
+			}
+			if told := w.engine.took(); len(told) > 0 {
+				t.Errorf("done all the same: %q", told)
+			}
+		})
+	}
+}
+
+func begun(st Status) (n int) {
+	for _, c := range st.Begun {
+		n += c.N
+	}
+	return n
+}
+
+// everything makes all calls.
+func (w *world) everything(c *Client) map[string]error {
+	ctx := w.t.Context()
+	errs := map[string]error{}
+	_, errs["status"] = c.Status(ctx)
+	_, errs["ranking"] = c.Ranking(ctx, 0)
+	_, errs["why"] = c.Why(ctx, 1, "")
+	_, errs["revoke"] = c.Revoke(ctx, Revocation{ID: 1})
+	_, errs["drain"] = c.Drain(ctx, true, false)
+	_, errs["sweep"] = c.Sweep(ctx, true, false)
+	errs["audit"] = c.Audit(ctx, AuditQuery{}, func(audit.Line) error { return nil })
+	return errs
+}
+
+// whys: a number is there for who sees the placement, and nobody's for others; a path outside of the roots is refused.
+func (w *world) whys(c *Client, sees string) {
+	w.t.Helper()
+	for id, path := range map[plan.ID]string{1: "/runs/a/1", 2: "/runs/a/2", 3: "/runs/b/1"} {
+		why, err := c.Why(w.t.Context(), id, "")
+		if strings.Contains(sees, path) {
+			if err != nil || why.Path != path || len(why.Standings) != 1 || why.Known == "" {
+				w.t.Errorf("why %d: %+v, %v", id, why, err)
+			}
+		} else if !errors.Is(err, ErrNotFound) {
+			w.t.Errorf("why %d: %+v, %v", id, why, err)
+		}
+		why, err = c.Why(w.t.Context(), 0, path)
+		if strings.Contains(sees, path) {
+			if err != nil || len(why.Standings) != 1 {
+				w.t.Errorf("why %s: %+v, %v", path, why, err)
+			}
+		} else if !errors.Is(err, ErrDenied) && (err != nil || len(why.Standings) > 0 || why.Known != "") {
+			w.t.Errorf("why %s: %+v, %v", path, why, err)
+		}
+	}
+	if _, err := c.Why(w.t.Context(), 99, ""); !errors.Is(err, ErrNotFound) {
+		w.t.Errorf("why 99: %v", err)
+	}
+}
+
+// operates: draining and sweeping are for operators of everything.
+func (w *world) operates(c *Client, may bool) {
+	w.t.Helper()
+	_, drained := c.Drain(w.t.Context(), true, true)
+	swept, err := c.Sweep(w.t.Context(), true, true)
+	if !may {
+		if !errors.Is(drained, ErrDenied) || !errors.Is(err, ErrDenied) || len(w.engine.took()) > 0 {
+			w.t.Errorf("drain: %v, sweep: %v", drained, err)
+		}
+		return
+	}
+	if drained != nil || err != nil || len(swept.Swept) != 2 || paths(swept.Revoked) != "/runs/a/1 /runs/a/2 /runs/b/1" {
+		w.t.Errorf("drain: %v, sweep: %+v %v", drained, swept, err)
+	}
+	if told := w.engine.took(); !slices.Equal(told, []string{"sweep true true"}) {
+		w.t.Errorf("a dry run did %q", told)
+	}
+}
+
+// revokes: all, once to look at and once in earnest.
+func (w *world) revokes(c *Client, takes, told string) {
+	w.t.Helper()
+	for _, dry := range []bool{true, false} {
+		found, err := c.Revoke(w.t.Context(), Revocation{All: true, Why: "x", DryRun: dry})
+		if takes == "denied" {
+			if !errors.Is(err, ErrDenied) || len(w.engine.took()) > 0 {
+				w.t.Errorf("revoke: %+v, %v", found, err)
+			}
+			continue
+		}
+		if err != nil || paths(found) != takes {
+			w.t.Errorf("revoke: %q, %v; want %q", paths(found), err, takes)
+		}
+		got := w.engine.took()
+		if dry && len(got) > 0 || !dry && (len(got) != 1 || !strings.Contains(got[0], told)) {
+			w.t.Errorf("dry run %t: told %q, want %q", dry, got, told)
+		}
+	}
+	for id, path := range map[plan.ID]string{1: "/runs/a/1", 3: "/runs/b/1"} {
+		p := newFake()
+		w.engine.mu.Lock()
+		w.engine.p = p.p
+		w.engine.mu.Unlock()
+		may := takes != "denied" && strings.Contains(takes, path)
+		_, err := c.Revoke(w.t.Context(), Revocation{ID: id})
+		_, byPath := c.Revoke(w.t.Context(), Revocation{Path: path})
+		got := w.engine.took()
+		if may && (err != nil || byPath != nil || len(got) != 2) || !may && (err == nil || byPath == nil || len(got) > 0) {
+			w.t.Errorf("revoke %d: %v; %s: %v; told %q", id, err, path, byPath, got)
+		}
+	}
+}
+
+// TestWithoutKeys: everybody on the host may do everything, and nobody else may come.
+func TestWithoutKeys(t *testing.T) {
+	w := &world{t: t, engine: newFake()}
+	w.serve(Options{Keys: auth.Insecure(), Metrics: prometheus.NewRegistry()})
+	c := w.client("", "")
+	if _, err := c.Ranking(t.Context(), 0); !errors.Is(err, ErrStandby) {
+		t.Errorf("a standby: %v", err)
+	}
+	if st, err := c.Status(t.Context()); err != nil || st.State != "standby" || st.Controller != "c1" || st.Version != "1.2" {
+		t.Errorf("a standby: %+v, %v", st, err)
+	}
+	w.s.Activate(Active{Engine: w.engine, DryRun: true})
+	if st, err := c.Status(t.Context()); err != nil || st.State != "dry-run" || st.Usage == nil {
+		t.Errorf("a dry run: %+v, %v", st, err)
+	}
+	found, err := c.Revoke(t.Context(), Revocation{ID: 3, Why: "enough"})
+	if told := w.engine.took(); err != nil || paths(found) != "/runs/b/1" || len(told) != 1 || !strings.HasPrefix(told[0], "somebody at 127.0.0.1:") {
+		t.Errorf("%+v, %v; %q", found, err, told)
+	}
+	for name, err := range map[string]error{
+		"sweep": second(c.Sweep(t.Context(), false, false)), "audit": c.Audit(t.Context(), AuditQuery{}, func(audit.Line) error { return nil }),
+	} {
+		if err == nil {
+			t.Errorf("%s, which there is none of: no error", name)
+		}
+	}
+	other, err := net.Listen("tcp", "0.0.0.0:0")
+	must(t, err)
+	if err := w.s.Run(t.Context(), other); err == nil || !strings.Contains(err.Error(), "other hosts") {
+		t.Errorf("an address for all: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestRequests: what makes no sense is refused with what to do.
+func TestRequests(t *testing.T) {
+	w := newWorld(t)
+	c := w.client("ops", "operate", "/")
+	for name, err := range map[string]error{
+		"nothing to revoke": second(c.Revoke(t.Context(), Revocation{})), "two things": second(c.Revoke(t.Context(), Revocation{ID: 1, All: true})),
+		"a relative path": second(c.Revoke(t.Context(), Revocation{Path: "runs"})), "an unclean one": second(c.Why(t.Context(), 0, "/runs/../x")),
+		"a URL": second(c.Why(t.Context(), 0, "hdfs://ns/x")), "why nothing": second(c.Why(t.Context(), 0, "")),
+		"an audit of no path": c.Audit(t.Context(), AuditQuery{Path: "x"}, nil),
+	} {
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := c.Revoke(t.Context(), Revocation{Path: "/nothing"}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a path of nothing: %v", err)
+	}
+	why, err := c.Why(t.Context(), 0, "/secret/1")
+	if err != nil || len(why.Standings) != 1 || why.Standings[0].Reason != plan.ReasonPolicy || why.Standings[0].Detail != "no secrets" {
+		t.Errorf("a refusal: %+v, %v", why, err)
+	}
+	if r, err := c.Ranking(t.Context(), 1); err != nil || len(r.Placements) != 1 || r.All != 3 {
+		t.Errorf("one of the ranking: %+v, %v", r, err)
+	}
+	if told := w.engine.took(); len(told) > 0 {
+		t.Errorf("done all the same: %q", told)
+	}
+	w.drains(c)
+	gone := NewClient("127.0.0.1:1", ClientOptions{})
+	defer gone.Close()
+	if _, err := gone.Status(t.Context()); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("nobody there: %v", err)
+	}
+}
+
+// drains: on and off, each said once.
+func (w *world) drains(c *Client) {
+	w.t.Helper()
+	for _, on := range []bool{true, true, false, false} {
+		st, err := c.Status(w.t.Context())
+		must(w.t, err)
+		was, err := c.Drain(w.t.Context(), on, false)
+		must(w.t, err)
+		now, err := c.Status(w.t.Context())
+		must(w.t, err)
+		if was != st.Drained || now.Drained != on {
+			w.t.Errorf("drain %t: was %t, is %t", on, was, now.Drained)
+		}
+	}
+	if told := w.engine.took(); !slices.Equal(told, []string{"user-of-ops: {On:true}", "user-of-ops: {On:false}"}) {
+		w.t.Errorf("told %q", told)
+	}
+}
+
+// TestAudit: who sees which lines, which are chosen, and that who follows gets what comes, until the controller ends.
+func TestAudit(t *testing.T) {
+	w := newWorld(t)
+	at := func(s int64) time.Time { return time.Unix(s, 0).UTC() }
+	for _, e := range []audit.Entry{
+		{At: at(1), What: "make", Placement: 1, Path: "/runs/a/1", Job: "a", Until: at(100)},
+		{At: at(2), What: "make", Placement: 3, Path: "/runs/b/1", Job: "b", Err: "site: full"},
+		{At: at(3), Who: "ada", What: "drain"},
+		{At: at(4), What: "remove", Placement: 1, Path: "/runs/a/1", Job: "a"},
+	} {
+		w.s.Record(e)
+	}
+	lines := func(c *Client, q AuditQuery) (got string) {
+		must(t, c.Audit(t.Context(), q, func(l audit.Line) error {
+			got += fmt.Sprintf("%d %s,", l.Number, l.What)
+			return nil
+		}))
+		return got
+	}
+	ops := w.client("ops", "view", "/")
+	for _, c := range []struct {
+		client *Client
+		q      AuditQuery
+		want   string
+	}{
+		{ops, AuditQuery{}, "1 make,2 make,3 drain,4 remove,"},
+		{ops, AuditQuery{After: 2}, "3 drain,4 remove,"},
+		{ops, AuditQuery{SinceMS: 2000}, "2 make,3 drain,4 remove,"},
+		{ops, AuditQuery{Job: "b"}, "2 make,"},
+		{ops, AuditQuery{Path: "/runs"}, "1 make,2 make,4 remove,"},
+		{ops, AuditQuery{Path: "/runs/a/1"}, "1 make,4 remove,"},
+		{ops, AuditQuery{Path: "/run"}, ""},
+		{w.client("a", "hint", "/"), AuditQuery{}, "1 make,4 remove,"},
+		{w.client("a", "hint", "/x"), AuditQuery{}, ""},
+		{w.client("ops", "operate", "/runs/b"), AuditQuery{}, "2 make,"},
+	} {
+		if got := lines(c.client, c.q); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.q, got, c.want)
+		}
+	}
+	got := make(chan audit.Line)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- ops.Audit(t.Context(), AuditQuery{After: 3, Follow: true}, func(l audit.Line) error {
+			got <- l
+			return nil
+		})
+	}()
+	if l := <-got; l.Number != 4 || l.Until != (time.Time{}) {
+		t.Errorf("first %+v", l)
+	}
+	w.s.Record(audit.Entry{At: at(5), What: "sweep", Bytes: 9})
+	if l := <-got; l.Number != 5 || l.Bytes != 9 || l.At != at(5) {
+		t.Errorf("then %+v", l)
+	}
+	w.s.end() // as Run does
+	must(t, <-ended)
+}
