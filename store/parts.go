@@ -45,9 +45,13 @@ type Claimer interface {
 	Claim(ctx context.Context, name string) (Claim, error)
 }
 
+// ErrNotHeld: a claim was released or lost, and another process may have the name. It matches ErrUnavailable.
+var ErrNotHeld = fmt.Errorf("%w: it is not held any more", ErrUnavailable)
+
 // Claim is a name that is held.
 type Claim interface {
-	// Held returns nil if nobody else can have had the name since Claim.
+	// Held returns nil if nobody else can have had the name since Claim. An error that matches ErrNotHeld says that somebody may have; after any other it is
+	// not known.
 	Held(ctx context.Context) error
 	// Release lets the name go. It may be called again.
 	Release() error

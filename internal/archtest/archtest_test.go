@@ -37,6 +37,7 @@ var goroutineOwners = map[string]string{
 	"cmd/stepahead/cat.go":          "the command waits for its reader and its writer",
 	"cmd/stepahead-agent/serve.go":  "the program waits for both of its servers",
 	"controller/audit/log.go":       "Close waits for it",
+	"controller/execute/workers.go": "Run cancels their context and waits for all of them",
 	"hints/lifecycle/lifecycle.go":  "Close waits for it",
 	"hints/lifecycle/send.go":       "a round waits for its calls",
 	"internal/hdfstest/link.go":     "a link's Close waits for all of them",

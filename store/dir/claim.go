@@ -83,7 +83,7 @@ func (c *claim) Held(ctx context.Context) error {
 	defer c.mu.Unlock()
 	err := ctx.Err()
 	if err == nil && (c.f == nil || !sameFile(c.root, c.temp, c.f)) {
-		err = fmt.Errorf("%w: it is not held any more", store.ErrUnavailable)
+		err = store.ErrNotHeld
 	}
 	if err != nil {
 		return failed(c.root, "Held", c.name, err)

@@ -93,17 +93,14 @@ func (c *claim) Held(ctx context.Context) error {
 
 func (c *claim) held(ctx context.Context) error {
 	if c.d == nil {
-		return errLost
+		return store.ErrNotHeld
 	}
 	status, err := c.s.writes.names.GetFileInfo(ctx, c.d.path)
 	if err == nil && status.GetFileId() != c.d.id || errors.Is(err, fs.ErrNotExist) {
-		return errLost
+		return store.ErrNotHeld
 	}
 	return err
 }
-
-// errLost: the lease had run out, and another took the name.
-var errLost = fmt.Errorf("%w: it is not held any more", store.ErrUnavailable)
 
 func (c *claim) Release() error {
 	c.mu.Lock()
@@ -117,7 +114,7 @@ func (c *claim) Release() error {
 	c.d.drop()
 	if err == nil {
 		err = c.d.abort()
-	} else if errors.Is(err, errLost) {
+	} else if errors.Is(err, store.ErrNotHeld) {
 		err = nil // what is there now is another's
 	}
 	c.d = nil

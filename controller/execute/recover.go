@@ -1,0 +1,71 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stepahead-io/stepahead/controller/plan"
+)
+
+// recover makes the planner, and tells it what a predecessor left.
+func (l *loop) recover(ctx context.Context) error {
+	e := l.e
+	o := e.o.Plan
+	all := make(map[plan.ID]*past)
+	if !e.o.DryRun {
+		if err := e.held(ctx); err != nil {
+			return fmt.Errorf("execute.Run: the lease of the active controller: %w", err)
+		}
+	}
+	if e.o.Journal != nil {
+		last, err := e.o.Journal.LastPlacement()
+		if err == nil {
+			all, l.checks.over, err = fold(e.o.Journal)
+		}
+		if err != nil {
+			return fmt.Errorf("execute.Run: %w", err)
+		}
+		o.NextID = plan.ID(last) + 1
+	}
+	survey := l.survey(ctx)
+	for _, found := range survey.Leavings {
+		if found.Mark.Controller == e.o.Name {
+			o.NextID = max(o.NextID, found.Mark.Placement+1)
+		}
+	}
+	l.p = plan.New(o)
+	for _, ev := range e.o.Settings {
+		l.step(ev)
+	}
+	held := l.adopt(all, survey)
+	l.step(plan.Recovered{Held: held})
+	l.surveyed(survey, nil)
+	l.checks.next = e.o.Clock.Now() + e.o.Reconcile
+	return ctx.Err()
+}
+
+// adopt takes over the placements that the journal says are there. Where the world says otherwise, the world is right.
+func (l *loop) adopt(all map[plan.ID]*past, s Survey) []plan.Held {
+	e, now := l.e, l.e.o.Clock.Now()
+	marks := make(map[plan.ID]Leaving)
+	for _, found := range s.Leavings {
+		if found.Mark.Controller == e.o.Name {
+			marks[found.Mark.Placement] = found
+		}
+	}
+	var held []plan.Held
+	for _, id := range byID(all) {
+		p := all[id]
+		left := p.left(e.o.Clock.Wall())
+		if mark, ok := marks[id]; ok {
+			left = min(max(mark.Left, 0), max(p.lease, left)) // the clock of the store did not jump when this one did
+		} else if s.Listed[p.make.Site] {
+			p.undoing = true // there is nothing, or nothing that says whose it is: what there may be is undone
+		}
+		one := &line{past: *p, id: id, means: p.make.Means, site: p.make.Site, rate: newRate()}
+		one.until, one.given, one.givenAt = now+left, now+left, now
+		l.lines[id] = one
+		held = append(held, p.held(left))
+	}
+	return held
+}

@@ -1,0 +1,127 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// Stores is the [World] of stores: what their marks say.
+type Stores struct {
+	// Stores are those in which things are made, Sites the names of those that are not the home of the files.
+	Stores controller.Stores
+	Sites  func() []string
+	// Log takes what cannot be read. Nil: nothing does.
+	Log *zap.Logger
+}
+
+var _ World = Stores{}
+
+// Survey implements World. One site after the other is asked; what does not answer is not listed.
+func (w Stores) Survey(ctx context.Context) Survey {
+	s := Survey{Listed: make(map[string]bool)}
+	for _, site := range append([]string{""}, w.Sites()...) {
+		st, err := w.store(ctx, site)
+		var found []Leaving
+		if err == nil {
+			found, err = w.list(ctx, site, st)
+		}
+		s.Leavings = append(s.Leavings, found...)
+		if err != nil {
+			w.log().Warn("what controllers left cannot be read", zap.String("site", site), zap.Error(err))
+			continue
+		}
+		s.Listed[site] = true
+	}
+	return s
+}
+
+func (w Stores) log() *zap.Logger {
+	if w.Log == nil {
+		return zap.NewNop()
+	}
+	return w.Log
+}
+
+func (w Stores) store(ctx context.Context, site string) (store.Store, error) {
+	if site == "" {
+		return w.Stores.Home(), nil
+	}
+	return w.Stores.Site(ctx, site)
+}
+
+// list reads what a store has. Data are listed before marks: what has data then has its mark by now, or is an orphan.
+func (w Stores) list(ctx context.Context, site string, st store.Store) ([]Leaving, error) {
+	data, err := st.List(ctx, temporary.DataFolder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	marks, err := temporary.List(ctx, st)
+	if err != nil || len(marks)+len(data) == 0 {
+		return nil, err
+	}
+	now, err := temporary.Now(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	var list []Leaving
+	marked := make(map[string]bool)
+	for _, f := range marks {
+		marked[strings.TrimSuffix(path.Base(f.Name), ".json")] = true
+		if f.Err != nil {
+			w.log().Warn("a mark cannot be read: it is left alone", zap.String("mark", st.Address(f.Name)), zap.Error(f.Err))
+			err = f.Err
+			continue
+		}
+		list = append(list, Leaving{Site: site, Mark: f.Mark, Left: f.Modified.Add(f.Mark.TTL).Sub(now), Ours: w.ours(site, f.Mark)})
+	}
+	for _, info := range data {
+		if m, ok := orphan(info.Name); ok && !marked[path.Base(info.Name)] {
+			list = append(list, Leaving{Site: site, Mark: m, Left: -time.Nanosecond, Ours: true})
+		}
+	}
+	return list, err
+}
+
+// ours tells whether a controller of these files made what a mark is of: copies name the original, all else is in the store of its original.
+func (w Stores) ours(site string, m temporary.Mark) bool {
+	if m.Means == plan.Copy {
+		return strings.HasPrefix(m.Path, strings.TrimSuffix(w.Stores.Home().Address("/"), "/")+"/")
+	}
+	return site == ""
+}
+
+// orphan is the mark of data that have none: they were written by a process that went on when another had removed them.
+func orphan(place string) (temporary.Mark, bool) {
+	base := path.Base(place)
+	i := strings.LastIndexByte(base, '-')
+	if i < 0 {
+		return temporary.Mark{}, false
+	}
+	n, err := strconv.ParseUint(base[i+1:], 10, 64)
+	m := temporary.Mark{
+		Version: temporary.Version, Controller: base[:i], Placement: plan.ID(n), Means: "orphan", Path: place, Place: place, Why: "data without a mark",
+	}
+	return m, err == nil && m.Validate() == nil && temporary.PlaceOf(m.Controller, m.Placement) == place
+}
+
+// Undo implements World.
+func (w Stores) Undo(ctx context.Context, found Leaving, fence func(context.Context) error) error {
+	st, err := w.store(ctx, found.Site)
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Undo(ctx, st, found.Mark, fence)
+	return err
+}

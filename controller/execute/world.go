@@ -1,0 +1,186 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/temporary"
+)
+
+// World finds and undoes what controllers left in the stores. It is safe for concurrent use, and each method returns soon after ctx ends.
+type World interface {
+	Survey(ctx context.Context) Survey
+	// Undo removes what is left of a leaving. fence is asked before each change.
+	Undo(ctx context.Context, found Leaving, fence func(context.Context) error) error
+}
+
+// Survey is what the stores say is there.
+type Survey struct {
+	Leavings []Leaving
+	// Listed are the sites of which all is known, "" for the home of the files.
+	Listed map[string]bool
+}
+
+// Leaving is something that a controller made, as its mark says.
+type Leaving struct {
+	// Site is where it is, "" for the home of the files.
+	Site string
+	Mark temporary.Mark
+	// Left is what is left of its time, by the clock of the store in which it is; below 0 it is over.
+	Left time.Duration
+	// Ours says that a controller of these files made it: this one, or one before it. Others are left alone.
+	Ours bool
+}
+
+// checks are what is done now and then: is this controller still the active one, and is there what should be, and nothing else?
+type checks struct {
+	next time.Duration
+	busy bool
+	// undoing are the leavings that are being undone.
+	undoing map[leavingKey]bool
+	// over are placements of which the journal need not know any more.
+	over map[plan.ID]bool
+}
+
+type leavingKey struct {
+	site, controller string
+	placement        plan.ID
+}
+
+const (
+	surveyLimit = time.Minute
+	// mostOver is how many placements are over before the journal is written anew.
+	mostOver = 1024
+)
+
+// check compares the world with what should be there, when it is time.
+func (l *loop) check(now time.Duration) {
+	if now < l.checks.next || l.checks.busy || l.e.o.DryRun {
+		return
+	}
+	l.checks.next, l.checks.busy = now+l.e.o.Reconcile, true
+	before := l.there()
+	l.compact()
+	l.spawn(func() func() {
+		_ = l.e.held(l.ctx) // ends the run where it is lost
+		s := l.survey(l.ctx)
+		return func() {
+			l.checks.busy = false
+			l.surveyed(s, before)
+		}
+	})
+}
+
+// there are the placements of now; true: what they are is in the world, and stays.
+func (l *loop) there() map[plan.ID]bool {
+	all := make(map[plan.ID]bool, len(l.lines))
+	for id, one := range l.lines {
+		all[id] = one.settled()
+	}
+	return all
+}
+
+// settled tells whether nothing is under way, and what there is is whole.
+func (l *line) settled() bool {
+	whole := l.made || l.means == plan.Even && l.published
+	return whole && !l.undoing && l.active == "" && len(l.queue) == 0
+}
+
+// survey asks what there is.
+func (l *loop) survey(ctx context.Context) (s Survey) {
+	if l.e.o.World == nil || l.e.o.DryRun {
+		return s
+	}
+	ctx, cancel := context.WithTimeout(ctx, surveyLimit)
+	defer cancel()
+	l.e.guarded("Survey", func() { s = l.e.o.World.Survey(ctx) })
+	return s
+}
+
+// surveyed undoes what should not be there, and has the planner told of what should be and is not. before is what there was when the survey began: what came or
+// went since says nothing.
+func (l *loop) surveyed(s Survey, before map[plan.ID]bool) {
+	marked := make(map[plan.ID]bool)
+	for _, found := range s.Leavings {
+		id := found.Mark.Placement
+		if found.Mark.Controller == l.e.o.Name {
+			marked[id] = true
+			_, was := before[id]
+			if l.lines[id] != nil || was {
+				continue
+			}
+		} else if !found.Ours && found.Left > 0 {
+			continue
+		}
+		l.sweep(found)
+	}
+	for _, id := range byID(before) {
+		if one := l.lines[id]; before[id] && one != nil && one.settled() && !marked[id] && s.Listed[one.site] {
+			l.e.count(func(s *Stats) { s.Lost++ })
+			l.tell(plan.Damaged{ID: id, Detail: "it is not there any more"})
+		}
+	}
+	l.step(plan.Tick{})
+}
+
+// sweep undoes a leaving.
+func (l *loop) sweep(found Leaving) {
+	key := leavingKey{found.Site, found.Mark.Controller, found.Mark.Placement}
+	if l.checks.undoing[key] {
+		return
+	}
+	l.checks.undoing[key] = true
+	l.background(func(ctx context.Context) func() {
+		err := l.e.held(ctx)
+		if err == nil {
+			err = errPanicked
+			l.e.guarded("Undo", func() { err = l.e.o.World.Undo(ctx, found, l.e.held) })
+		}
+		return func() {
+			delete(l.checks.undoing, key)
+			l.swept(found, err)
+		}
+	})
+}
+
+var errPanicked = errors.New("the call panicked")
+
+// swept says what came of it. What could not be undone is found again.
+func (l *loop) swept(found Leaving, err error) {
+	m := found.Mark
+	why := "placement " + strconv.FormatUint(uint64(m.Placement), 10) + " of controller " + m.Controller + " should not be there"
+	e := Entry{Who: self, What: "sweep", Placement: m.Placement, Means: m.Means, Path: m.Path, Site: found.Site, Job: m.Job, Why: why}
+	if err != nil {
+		e.Err = err.Error()
+		l.e.o.Log.Warn("a leaving could not be undone", zap.String("why", why), zap.String("path", m.Path), zap.String("site", found.Site), zap.Error(err))
+	} else {
+		l.e.count(func(s *Stats) { s.Strays++ })
+	}
+	l.write(e)
+}
+
+// compact drops what is over from the journal, when it is much.
+func (l *loop) compact() {
+	if len(l.checks.over) < mostOver {
+		return
+	}
+	over := l.checks.over
+	l.checks.over = make(map[plan.ID]bool)
+	l.background(func(context.Context) func() {
+		err := l.e.o.Journal.Compact(func(placement uint64) bool { return over[plan.ID(placement)] })
+		return func() {
+			if err == nil {
+				return
+			}
+			l.e.o.Log.Error("the journal cannot be compacted", zap.Error(err))
+			for id := range over {
+				l.checks.over[id] = true
+			}
+		}
+	})
+}
