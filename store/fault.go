@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,7 +19,8 @@ type Fault struct {
 	// succeeds with one wrong byte) or "short" (a read or write does half of its work and fails).
 	Kind string
 	// Op is the operation that it strikes: open, stat, list, create, write, close, rename, remove, locate,
-	// read or replicate. Empty: any; for corrupt and short, those that they can strike.
+	// read, replicate, attribute, set-attribute, policy, set-policy, access, protect or nodes. Empty: any; for
+	// corrupt and short, those that they can strike.
 	Op string
 	// Path is a pattern of path.Match for the name; one without a slash is for the last part of the name.
 	// Empty: any.
@@ -33,7 +35,7 @@ type Fault struct {
 	// Offset is the byte in the file that kind corrupt inverts. Only reads that cover it match.
 	Offset int64
 	// Err is what kind fail returns: unavailable (the default), permanent, permission, not-found, corrupt,
-	// identity or full (no space left).
+	// identity, full (no space left), quota or unsupported.
 	Err string
 }
 
@@ -41,6 +43,7 @@ type Fault struct {
 var faultErrors = map[string]error{
 	"unavailable": ErrUnavailable, "permanent": fs.ErrInvalid, "permission": fs.ErrPermission,
 	"not-found": fs.ErrNotExist, "corrupt": ErrCorrupt, "identity": ErrIdentity, "full": syscall.ENOSPC,
+	"quota": syscall.EDQUOT, "unsupported": errors.ErrUnsupported,
 }
 
 // Faults makes calls of s go wrong as told; see ParseFaults for the language. All faults that match a call

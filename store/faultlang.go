@@ -180,7 +180,7 @@ func (f Fault) Validate() error {
 		bad("count=%d: needs nth", f.Count)
 	}
 	if _, known := faultErrors[f.Err]; f.Err != "" && (!known || f.Kind != "fail") {
-		bad("err=%s: for fail only, one of unavailable, permanent, permission, not-found, corrupt, identity, full", f.Err)
+		bad("err=%s: for fail only, one of unavailable, permanent, permission, not-found, corrupt, identity, full, quota, unsupported", f.Err)
 	}
 	if (f.Kind == "delay") != (f.Delay > 0) || f.Delay%time.Millisecond != 0 {
 		bad("ms: delay needs it, at least 1, and no other kind takes it")

@@ -23,11 +23,19 @@ const (
 	opLocate
 	opRead
 	opReplicate
+	opAttribute
+	opSetAttribute
+	opPolicy
+	opSetPolicy
+	opAccess
+	opProtect
+	opNodes
 	operations // how many there are
 )
 
 var operationNames = [operations]string{
 	"open", "stat", "list", "create", "write", "close", "rename", "remove", "locate", "read", "replicate",
+	"attribute", "set-attribute", "policy", "set-policy", "access", "protect", "nodes",
 }
 
 func (o operation) String() string { return operationNames[o] }
@@ -111,9 +119,13 @@ func (h *hooked) List(ctx context.Context, dir string) (infos []Info, err error)
 }
 
 func (h *hooked) Create(ctx context.Context, name string) (Writer, error) {
+	return h.create(ctx, name, func() (Writer, error) { return h.inner.Create(ctx, name) })
+}
+
+func (h *hooked) create(ctx context.Context, name string, do func() (Writer, error)) (Writer, error) {
 	var w Writer
 	err := h.around(ctx, &call{op: opCreate, name: name}, func() (err error) {
-		w, err = h.inner.Create(ctx, name)
+		w, err = do()
 		return err
 	})
 	if err != nil {

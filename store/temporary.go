@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
+	"strings"
 )
 
 // What the controller needs of a store beyond Store, so that it can make things for a while and undo them. What a store cannot do it does not
@@ -15,6 +17,28 @@ type Attributer interface {
 	Attribute(ctx context.Context, name, attribute string) (value []byte, ok bool, err error)
 	// SetAttribute sets a value, or, nil, removes it. It is idempotent.
 	SetAttribute(ctx context.Context, name, attribute string, value []byte) error
+}
+
+const (
+	maxAttribute = 128
+	maxValue     = 1 << 10
+)
+
+// CheckAttribute returns nil if an attribute has a name of two or more parts of the letters a to z, digits, '-' and '_' with dots between them, of
+// at most 128 bytes, and a value of at most 1 KiB; else an error that matches fs.ErrInvalid.
+func CheckAttribute(attribute string, value []byte) error {
+	parts := strings.Split(attribute, ".")
+	bad := len(parts) < 2 || len(attribute) > maxAttribute
+	for _, p := range parts {
+		bad = bad || p == "" || strings.Trim(p, "abcdefghijklmnopqrstuvwxyz0123456789-_") != ""
+	}
+	switch {
+	case bad:
+		return fmt.Errorf("%w: attribute %.128q: write for example stepahead.mark", fs.ErrInvalid, attribute)
+	case len(value) > maxValue:
+		return fmt.Errorf("%w: attribute %s: a value of %d bytes is more than %d", fs.ErrInvalid, attribute, len(value), maxValue)
+	}
+	return nil
 }
 
 // StoragePolicy is on which types of storage a file's replicas are to lie.
@@ -37,8 +61,17 @@ type Placement struct {
 	// Replicas of each block; BlockSize in bytes. 0: the store's own.
 	Replicas  int
 	BlockSize int64
-	// Exclude, if not nil, names the nodes that may not get the block that begins at an offset. The store fails with ErrUnavailable where no others are left.
+	// Exclude, if not nil, names the nodes that may not get the block that begins at an offset. Where the others are fewer than Replicas, writing fails
+	// with ErrUnavailable: a store that is short of replicas would make them later, on any node.
 	Exclude func(off int64) []string
+}
+
+// Validate returns all that is wrong with p, as errors that match fs.ErrInvalid.
+func (p Placement) Validate() error {
+	if p.Replicas < 0 || p.BlockSize < 0 || p.BlockSize%512 != 0 {
+		return fmt.Errorf("%w: store.Placement: Replicas %d, BlockSize %d: give 0 or more, and blocks of a multiple of 512 bytes", fs.ErrInvalid, p.Replicas, p.BlockSize)
+	}
+	return nil
 }
 
 // PlacedCreator is implemented by stores that let a writer say where blocks go.

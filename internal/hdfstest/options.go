@@ -24,6 +24,12 @@ type Options struct {
 	NameNodes int
 	// Storages is how many folders of blocks each DataNode has, when all are in one JVM. Default 1.
 	Storages int
+	// StorageTypes are the types of each DataNode's folders, for DataNodes in turn, such as {"DISK", "ARCHIVE"}, instead of Storages; when all are
+	// in one JVM. Default: folders of type DISK.
+	StorageTypes [][]string
+	// Capacities, when given, are the bytes of each folder of blocks, for DataNodes in turn; when all are in one JVM. Default: all folders share this
+	// machine's disk, so that no DataNode has more room than another.
+	Capacities []int64
 	// OneJVMEach gives each DataNode a process of its own, for signals and for CPU time: three times the memory and CPU.
 	OneJVMEach bool
 	// DiskBytes, when not 0, is the size of each DataNode's disk. It needs OneJVMEach, and root for a file system of its
@@ -52,6 +58,9 @@ func (o Options) withDefaults() Options {
 	if o.Storages == 0 {
 		o.Storages = 1
 	}
+	for _, types := range o.StorageTypes {
+		o.Storages = max(o.Storages, len(types))
+	}
 	o.Racks = cycle(o.Racks, o.DataNodes, "/rack%d")
 	o.Hosts = cycle(o.Hosts, o.DataNodes, "dn%d.test")
 	return o
@@ -76,6 +85,8 @@ type spec struct {
 	DataNodes     int               `json:"dataNodes"`
 	NameNodes     int               `json:"nameNodes"`
 	Storages      int               `json:"storages"`
+	StorageTypes  [][]string        `json:"storageTypes"`
+	Capacities    []int64           `json:"capacities"`
 	Racks         []string          `json:"racks"`
 	Hosts         []string          `json:"hosts"`
 	Kerberos      string            `json:"kerberos"`
@@ -89,11 +100,17 @@ type spec struct {
 func (o Options) spec(dir string, java []string) spec {
 	s := spec{
 		Dir: dir, DataNodes: o.DataNodes, NameNodes: o.NameNodes, Storages: o.Storages, Racks: o.Racks, Hosts: o.Hosts,
-		Kerberos: o.Kerberos, TicketSeconds: o.TicketSeconds, Encrypt: o.Encrypt, Java: []string{},
+		Kerberos: o.Kerberos, TicketSeconds: o.TicketSeconds, Encrypt: o.Encrypt, Java: []string{}, StorageTypes: [][]string{}, Capacities: []int64{},
 		DiskBytes: o.DiskBytes, Site: map[string]string{},
 	}
 	if o.OneJVMEach {
 		s.Java = java
+	}
+	if o.StorageTypes != nil {
+		s.StorageTypes = o.StorageTypes
+	}
+	if o.Capacities != nil {
+		s.Capacities = o.Capacities
 	}
 	if o.Site != nil {
 		s.Site = o.Site

@@ -69,7 +69,11 @@ const copied = 8 << 20
 // copy writes the sorted parts into one file.
 func (p *partsWriter) copy() error {
 	w, ctx := p.s.writes, p.guard.ctx
-	d, err := w.draft(ctx, p.guard.final)
+	shape, err := w.shape(ctx)
+	if err != nil {
+		return err
+	}
+	d, err := w.draft(ctx, p.guard.final, shape)
 	if err != nil {
 		return err
 	}

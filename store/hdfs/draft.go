@@ -35,26 +35,31 @@ func randomName() string {
 	return hex.EncodeToString(b)
 }
 
-// create starts a draft of a file that does not exist.
+// create starts a draft of a file that does not exist, with the usual shape.
 func (w *writing) create(ctx context.Context, name string) (*draft, error) {
+	s, err := w.shape(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return w.createShaped(ctx, name, s)
+}
+
+// createShaped starts a draft of a file that does not exist.
+func (w *writing) createShaped(ctx context.Context, name string, s shape) (*draft, error) {
 	switch _, err := w.names.GetFileInfo(ctx, name); {
 	case err == nil:
 		return nil, fs.ErrExist
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	return w.draft(ctx, name)
+	return w.draft(ctx, name, s)
 }
 
 // draft starts a draft of a file that may exist.
-func (w *writing) draft(ctx context.Context, name string) (*draft, error) {
-	s, err := w.shape(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (w *writing) draft(ctx context.Context, name string, s shape) (*draft, error) {
 	own := w.newName()
 	folder := path.Dir(name)
-	o := &output{w: w, ctx: ctx, path: path.Join(folder, tempPrefix+own), holder: "stepahead-" + own, size: s.blockSize, replicas: s.replicas}
+	o := &output{w: w, ctx: ctx, path: path.Join(folder, tempPrefix+own), holder: "stepahead-" + own, size: s.blockSize, replicas: s.replicas, exclude: s.exclude}
 	d := &draft{output: o, final: name}
 	status, err := d.begin(s)
 	if errors.Is(err, fs.ErrNotExist) {

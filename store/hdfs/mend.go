@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/datanode"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
@@ -55,16 +53,24 @@ func (o *output) place() (*hproto.LocatedBlock, error) {
 	}
 	defer leave()
 	excluded := o.excluded(time.Now())
+	if o.exclude != nil {
+		return o.placeApart(excluded)
+	}
 	avoid := o.w.spread.avoid(o.replicas, excluded)
 	b, err := o.add(slices.Concat(excluded, avoid))
 	if len(avoid) > 0 && (err != nil || len(b.GetLocs()) < o.replicas) {
 		b, err = o.placeAnywhere(b, err, excluded)
 	}
 	if err == nil {
-		o.now.release()
-		o.now.release = o.w.spread.begin(b.GetLocs())
+		o.placed(b)
 	}
 	return b, err
+}
+
+// placed notes which nodes the block keeps busy.
+func (o *output) placed(b *hproto.LocatedBlock) {
+	o.now.release()
+	o.now.release = o.w.spread.begin(b.GetLocs())
 }
 
 // placeAnywhere replaces a block that has too few nodes, or is none because there were too few.
@@ -73,14 +79,22 @@ func (o *output) placeAnywhere(b *hproto.LocatedBlock, failed error, excluded []
 	var remote *namenode.RemoteError
 	switch {
 	case failed == nil:
-		err := o.w.names.AbandonBlock(o.ctx, &hproto.AbandonBlockRequest{B: b.GetB(), Src: &o.path, Holder: &o.holder, FileId: &o.id})
-		if err != nil {
-			return nil, o.failed(err)
+		if err := o.giveBack(b); err != nil {
+			return nil, err
 		}
 	case !errors.As(failed, &remote) || !tooFewNodes.MatchString(remote.Message):
 		return nil, failed
 	}
 	return o.add(excluded)
+}
+
+// giveBack gives up a block of which nothing was written.
+func (o *output) giveBack(b *hproto.LocatedBlock) error {
+	err := o.w.names.AbandonBlock(o.ctx, &hproto.AbandonBlockRequest{B: b.GetB(), Src: &o.path, Holder: &o.holder, FileId: &o.id})
+	if err != nil {
+		return o.failed(err)
+	}
+	return nil
 }
 
 // enter has first blocks of files placed one after the other, so that each knows what the others are busy with. A later block is not
@@ -206,9 +220,8 @@ func (o *output) abandon() error {
 	if s.located == nil || s.cut {
 		return nil
 	}
-	err := o.w.names.AbandonBlock(o.ctx, &hproto.AbandonBlockRequest{B: s.located.GetB(), Src: &o.path, Holder: &o.holder, FileId: proto.Uint64(o.id)})
-	if err != nil {
-		return o.failed(err)
+	if err := o.giveBack(s.located); err != nil {
+		return err
 	}
 	s.release()
 	s.located, s.closing, s.acked = nil, false, 0

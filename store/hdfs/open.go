@@ -61,6 +61,7 @@ func open(url string, o Options) (*Store, string, error) {
 	})
 	s := newStore(o, cluster, nn, pool)
 	s.nn, s.pool, s.writes, s.others = nn, pool, newWriting(nn, o.Conf, pool, &s.nodes), newOthers(calls)
+	s.places = nn
 	s.visible = func(ctx context.Context, n *node, b *block) (int64, error) {
 		return namenode.VisibleLength(ctx, dataNodeCalls(calls, o.Conf, n), b.ext)
 	}

@@ -25,6 +25,8 @@ type output struct {
 	lease  *lease
 	// replicas is how many each block is to have.
 	replicas int
+	// exclude says which DataNodes may not get the block that begins at an offset; nil: all may get all.
+	exclude func(off int64) []string
 
 	last    *hproto.ExtendedBlock // the block that was closed last; nil: none was
 	now     *section              // the block that is being written; nil: none is

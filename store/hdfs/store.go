@@ -131,7 +131,8 @@ type Store struct {
 	nn      *namenode.Client                                            // names and data are these two; nil in tests without a cluster
 	pool    *datanode.Pool
 	writes  *writing // nil: read only
-	others  *others  // nil as nn is
+	places  placeCalls
+	others  *others // nil as nn is
 
 	nodes   nodeTable
 	layouts layouts

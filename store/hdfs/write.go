@@ -124,7 +124,11 @@ func (s *Store) Replace(ctx context.Context, name string, data []byte) error {
 }
 
 func (w *writing) replace(ctx context.Context, path string, data []byte) error {
-	d, err := w.draft(ctx, path)
+	shape, err := w.shape(ctx)
+	if err != nil {
+		return err
+	}
+	d, err := w.draft(ctx, path, shape)
 	if err != nil {
 		return err
 	}

@@ -74,6 +74,7 @@ func newWriting(names changes, c *conf.Config, pool *datanode.Pool, nodes *nodeT
 type shape struct {
 	blockSize int64
 	replicas  int
+	exclude   func(off int64) []string // see store.Placement; may be nil
 }
 
 // shape returns what the configuration says, and for the rest what the NameNode says.

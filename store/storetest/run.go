@@ -58,6 +58,14 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ReadReplica", testReadReplica},
 		{"SetReplication", testSetReplication},
 		{"LocalPath", testLocalPath},
+		{"Attributes", testAttributes},
+		{"AttributesFollow", testAttributesFollow},
+		{"AttributesRefused", testAttributesRefused},
+		{"StoragePolicy", testStoragePolicy},
+		{"CreatePlaced", testCreatePlaced},
+		{"CreatePlacedRefused", testCreatePlacedRefused},
+		{"Protect", testProtect},
+		{"Nodes", testNodes},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}

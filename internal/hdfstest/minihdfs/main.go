@@ -31,6 +31,7 @@ func main() {
 func command() *cobra.Command {
 	var o hdfstest.Options
 	var prepare, script bool
+	var types []string
 	cmd := &cobra.Command{
 		Use:           "minihdfs",
 		Short:         "Run a small real HDFS on this machine until Ctrl-C.",
@@ -42,6 +43,9 @@ func command() *cobra.Command {
 				_, err := hdfstest.Prepare(cmd.Context())
 				return err
 			}
+			for _, t := range types {
+				o.StorageTypes = append(o.StorageTypes, strings.Split(t, "+"))
+			}
 			return run(cmd.Context(), o, script)
 		},
 	}
@@ -49,6 +53,8 @@ func command() *cobra.Command {
 	f.IntVar(&o.DataNodes, "datanodes", 3, "how many DataNodes")
 	f.IntVar(&o.NameNodes, "namenodes", 1, "1, or 2 for a nameservice with a standby")
 	f.StringSliceVar(&o.Racks, "racks", nil, "racks of the DataNodes in turn (default: one each)")
+	f.StringSliceVar(&types, "types", nil, "types of storage of the DataNodes in turn, such as DISK+ARCHIVE (default: a DISK each)")
+	f.Int64SliceVar(&o.Capacities, "capacities", nil, "bytes of each storage of the DataNodes in turn (default: what this machine's disk has)")
 	f.StringVar(&o.Kerberos, "kerberos", "", "a secure cluster: authentication, integrity or privacy")
 	f.BoolVar(&o.Encrypt, "encrypt", false, "encrypt data transfer")
 	f.BoolVar(&o.OneJVMEach, "processes", false, "a process for each DataNode")

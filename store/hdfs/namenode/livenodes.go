@@ -26,10 +26,9 @@ func (c *Client) LiveNodes(ctx context.Context) ([]*hproto.DatanodeInfo, error) 
 	if !errors.Is(err, fs.ErrPermission) {
 		return report, err
 	}
-	n, _ := c.current() // the one that has just answered
-	nodes, jmx := c.liveNodesJMX(ctx, n.at.Web)
-	if jmx != nil {
-		return nil, fmt.Errorf("namenode.LiveNodes: %w; nor by its web service: %w", err, jmx)
+	nodes, err := c.liveNodesJMX(ctx, err)
+	if err != nil {
+		return nil, fmt.Errorf("namenode.LiveNodes: %w", err)
 	}
 	return nodes, nil
 }
@@ -37,10 +36,25 @@ func (c *Client) LiveNodes(ctx context.Context) ([]*hproto.DatanodeInfo, error) 
 // maxJMX bounds the answer of the web service, in bytes: some 600 a node.
 const maxJMX = 64 << 20
 
-func (c *Client) liveNodesJMX(ctx context.Context, web string) ([]*hproto.DatanodeInfo, error) {
+// liveNodesJMX asks the web service, since the call was refused.
+func (c *Client) liveNodesJMX(ctx context.Context, refused error) ([]*hproto.DatanodeInfo, error) {
+	n, _ := c.current() // the one that has just answered
+	body, err := c.jmx(ctx, n.at.Web, "NameNodeInfo")
+	var nodes []*hproto.DatanodeInfo
+	if err == nil {
+		nodes, err = parseLiveNodes(body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; nor by its web service %s: %w", refused, n.at.Web, err)
+	}
+	return nodes, nil
+}
+
+// jmx reads a bean of the NameNode.
+func (c *Client) jmx(ctx context.Context, web, bean string) ([]byte, error) {
 	transport := &http.Transport{DialContext: c.options.Dial, DisableKeepAlives: true}
 	client := &http.Client{Transport: transport, Timeout: c.options.CallTimeout}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, web+"/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, web+"/jmx?qry=Hadoop:service=NameNode,name="+bean, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -50,20 +64,16 @@ func (c *Client) liveNodesJMX(ctx context.Context, web string) ([]*hproto.Datano
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", web, response.Status)
+		return nil, errors.New(response.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxJMX+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(body) > maxJMX {
-		return nil, fmt.Errorf("%s: an answer of more than %d bytes", web, maxJMX)
+		return nil, fmt.Errorf("an answer of more than %d bytes", maxJMX)
 	}
-	nodes, err := parseLiveNodes(body)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", web, err)
-	}
-	return nodes, nil
+	return body, nil
 }
 
 // parseLiveNodes reads the bean NameNodeInfo, whose attribute LiveNodes is JSON in a string.

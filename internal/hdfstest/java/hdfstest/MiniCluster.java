@@ -7,12 +7,14 @@ import java.io.OutputStream;
 import java.security.PrivilegedExceptionAction;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.hdfs.MiniDFSNNTopology;
@@ -68,12 +70,31 @@ final class MiniCluster {
         .storagesPerDatanode(spec.storages)
         .skipFsyncForTesting(true);
     if (dataNodes > 0) {
+      storages(builder, dataNodes);
       builder.racks(spec.racks.toArray(new String[0])).hosts(spec.hosts.toArray(new String[0]));
     }
     if (spec.nameNodes > 1) {
       builder.nnTopology(MiniDFSNNTopology.simpleHATopology(spec.nameNodes));
     }
     return builder.build();
+  }
+
+  private void storages(MiniDFSCluster.Builder builder, int dataNodes) {
+    if (!spec.storageTypes.isEmpty()) {
+      StorageType[][] types = new StorageType[dataNodes][];
+      for (int i = 0; i < dataNodes; i++) {
+        types[i] = spec.storageTypes.get(i % spec.storageTypes.size()).stream().map(StorageType::parseStorageType).toArray(StorageType[]::new);
+      }
+      builder.storageTypes(types);
+    }
+    if (!spec.capacities.isEmpty()) {
+      long[][] bytes = new long[dataNodes][];
+      for (int i = 0; i < dataNodes; i++) {
+        bytes[i] = new long[spec.storageTypes.isEmpty() ? spec.storages : spec.storageTypes.get(i % spec.storageTypes.size()).size()];
+        Arrays.fill(bytes[i], spec.capacities.get(i % spec.capacities.size()));
+      }
+      builder.storageCapacities(bytes);
+    }
   }
 
   private void startProcesses() throws Exception {

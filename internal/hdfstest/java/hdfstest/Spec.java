@@ -12,6 +12,12 @@ final class Spec {
   public int nameNodes;
   public int storages;
 
+  /** Types of the folders of blocks, for DataNodes in turn; empty: all are disks. */
+  public List<List<String>> storageTypes = List.of();
+
+  /** Bytes of each folder of blocks, for DataNodes in turn; empty: what the disk has. */
+  public List<Long> capacities = List.of();
+
   /** Rack and host name of each DataNode. */
   public List<String> racks = List.of();
   public List<String> hosts = List.of();
