@@ -27,6 +27,8 @@ var goroutineOwners = map[string]string{
 	"binfmt/pack/verify_folder.go":  "the check of a bin waits for its reads",
 	"binfmt/pack/verify_parts.go":   "the check of a bin waits for its reads",
 	"binfmt/pack/write.go":          "the writing of a bin waits for its reads",
+	"checkpoint/catalogue/hot.go":   "a read waits for its replicas",
+	"checkpoint/catalogue/wrap.go":  "ReadMany waits for its files",
 	"checkpoint/digest.go":          "a reading waits for its readers of files",
 	"checkpoint/nodecache/lock.go":  "whoever holds a lock waits for its signs of life to end",
 	"checkpoint/ranges/run.go":      "Read waits for its reads",
