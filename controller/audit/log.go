@@ -187,7 +187,7 @@ func (l *Log) Add(e Entry) {
 		l.health.Lost++
 		return
 	}
-	line := Line{Number: l.next, Entry: e}
+	line := Line{Number: l.next, Entry: e.bounded()}
 	l.next++
 	l.recent = append(l.recent, line)
 	if n := len(l.recent); n >= 2*mostRecent {

@@ -56,8 +56,8 @@ func upTo(from, to uint64) (list []uint64) {
 func TestLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a", "audit.log")
 	full := Entry{
-		At: time.Date(2027, 1, 2, 3, 4, 5, 600, time.UTC), Who: "ada", What: "make", Placement: 7, Path: "/ck/1 <é\n>", Site: "east", Job: "j", Bytes: 1 << 40,
-		Until: time.Date(2027, 1, 2, 4, 4, 5, 0, time.UTC), Why: "saves 2 s", Err: "site: full",
+		At: time.Date(2027, 1, 2, 3, 4, 5, 600, time.UTC), Who: "ada", What: "make", Placement: 7, Means: "copy", Path: "/ck/1 <é\n>", Site: "east", Job: "j", Bytes: 1 << 40,
+		Until: time.Date(2027, 1, 2, 4, 4, 5, 0, time.UTC), Why: "saves 2 s", Err: "site: full", Took: 3,
 	}
 	empty := Entry{At: time.Unix(0, 1).UTC(), What: "drain"}
 	for i := range 2 { // the second reads the file
@@ -75,7 +75,7 @@ func TestLines(t *testing.T) {
 	}
 	text, err := os.ReadFile(file)
 	must(t, err)
-	want := `{"n":1,"at":"2027-01-02T03:04:05.0000006Z","who":"ada","what":"make","placement":7,"path":"/ck/1 <é\n>","site":"east","job":"j","bytes":1099511627776,"until":"2027-01-02T04:04:05Z","why":"saves 2 s","err":"site: full"}
+	want := `{"n":1,"at":"2027-01-02T03:04:05.0000006Z","who":"ada","what":"make","placement":7,"means":"copy","path":"/ck/1 <é\n>","site":"east","job":"j","bytes":1099511627776,"until":"2027-01-02T04:04:05Z","why":"saves 2 s","error":"site: full","took_ns":3}
 {"n":2,"at":"1970-01-01T00:00:00.000000001Z","who":"","what":"drain"}
 `
 	if string(text) != want {

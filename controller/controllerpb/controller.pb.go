@@ -1193,7 +1193,9 @@ type Swept struct {
 	Means string `protobuf:"bytes,3,opt,name=means,proto3" json:"means,omitempty"`
 	Path  string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
 	// problem is empty for what was undone.
-	Problem       string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
+	// done is what was done to undo it, or would be.
+	Done          []string `protobuf:"bytes,6,rep,name=done,proto3" json:"done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1261,6 +1263,13 @@ func (x *Swept) GetProblem() string {
 		return x.Problem
 	}
 	return ""
+}
+
+func (x *Swept) GetDone() []string {
+	if x != nil {
+		return x.Done
+	}
+	return nil
 }
 
 type AuditRequest struct {
@@ -1355,6 +1364,8 @@ type AuditLine struct {
 	UntilNs       int64  `protobuf:"varint,10,opt,name=until_ns,json=untilNs,proto3" json:"until_ns,omitempty"`
 	Why           string `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`
 	Err           string `protobuf:"bytes,12,opt,name=err,proto3" json:"err,omitempty"`
+	Means         string `protobuf:"bytes,13,opt,name=means,proto3" json:"means,omitempty"`
+	TookNs        int64  `protobuf:"varint,14,opt,name=took_ns,json=tookNs,proto3" json:"took_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1473,6 +1484,20 @@ func (x *AuditLine) GetErr() string {
 	return ""
 }
 
+func (x *AuditLine) GetMeans() string {
+	if x != nil {
+		return x.Means
+	}
+	return ""
+}
+
+func (x *AuditLine) GetTookNs() int64 {
+	if x != nil {
+		return x.TookNs
+	}
+	return 0
+}
+
 var File_controller_controllerpb_controller_proto protoreflect.FileDescriptor
 
 const file_controller_controllerpb_controller_proto_rawDesc = "" +
@@ -1583,19 +1608,20 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\n" +
 	"SweepReply\x124\n" +
 	"\x05swept\x18\x01 \x03(\v2\x1e.stepahead.controller.v1.SweptR\x05swept\x12?\n" +
-	"\tstandings\x18\x02 \x03(\v2!.stepahead.controller.v1.StandingR\tstandings\"s\n" +
+	"\tstandings\x18\x02 \x03(\v2!.stepahead.controller.v1.StandingR\tstandings\"\x87\x01\n" +
 	"\x05Swept\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\tR\x04mark\x12\x14\n" +
 	"\x05means\x18\x03 \x01(\tR\x05means\x12\x12\n" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12\x18\n" +
-	"\aproblem\x18\x05 \x01(\tR\aproblem\"}\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\x12\x12\n" +
+	"\x04done\x18\x06 \x03(\tR\x04done\"}\n" +
 	"\fAuditRequest\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x19\n" +
 	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\x12\x10\n" +
 	"\x03job\x18\x03 \x01(\tR\x03job\x12\x12\n" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12\x16\n" +
-	"\x06follow\x18\x05 \x01(\bR\x06follow\"\x8b\x02\n" +
+	"\x06follow\x18\x05 \x01(\bR\x06follow\"\xba\x02\n" +
 	"\tAuditLine\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x13\n" +
 	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12\x10\n" +
@@ -1609,7 +1635,9 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\buntil_ns\x18\n" +
 	" \x01(\x03R\auntilNs\x12\x10\n" +
 	"\x03why\x18\v \x01(\tR\x03why\x12\x10\n" +
-	"\x03err\x18\f \x01(\tR\x03err2\xe3\x04\n" +
+	"\x03err\x18\f \x01(\tR\x03err\x12\x14\n" +
+	"\x05means\x18\r \x01(\tR\x05means\x12\x17\n" +
+	"\atook_ns\x18\x0e \x01(\x03R\x06tookNs2\xe3\x04\n" +
 	"\aControl\x12V\n" +
 	"\x06Status\x12&.stepahead.controller.v1.StatusRequest\x1a$.stepahead.controller.v1.StatusReply\x12Y\n" +
 	"\aRanking\x12'.stepahead.controller.v1.RankingRequest\x1a%.stepahead.controller.v1.RankingReply\x12M\n" +

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stepahead-io/stepahead/controller/audit"
+	"github.com/stepahead-io/stepahead/controller/control"
 	"github.com/stepahead-io/stepahead/controller/controllerpb"
 	"github.com/stepahead-io/stepahead/controller/plan"
 )
@@ -25,10 +26,10 @@ func (s *Service) Status(ctx context.Context, _ *controllerpb.StatusRequest) (*c
 	if err != nil {
 		return nil, err
 	}
-	st := Status{Version: s.o.Version, Controller: s.o.Controller, State: "standby", Up: time.Since(s.began)}
+	st := control.Status{Version: s.o.Version, Controller: s.o.Controller, State: "standby", Up: time.Since(s.began)}
 	a := s.now()
 	if a == nil {
-		return st.encode(), nil
+		return st.Encode(), nil
 	}
 	st.State = "active"
 	if a.DryRun {
@@ -48,7 +49,7 @@ func (s *Service) Status(ctx context.Context, _ *controllerpb.StatusRequest) (*c
 		return nil, err
 	}
 	s.trouble(ctx, a, c, &st)
-	return st.encode(), nil
+	return st.Encode(), nil
 }
 
 // countOf counts what a caller sees.
@@ -73,7 +74,7 @@ func countOf(p *plan.Planner, c caller) (begun []plan.Count, waiting int) {
 }
 
 // trouble says what is not as it should be, to those who see all.
-func (s *Service) trouble(ctx context.Context, a *Active, c caller, st *Status) {
+func (s *Service) trouble(ctx context.Context, a *Active, c caller, st *control.Status) {
 	if a.Held != nil {
 		if err := a.Held(ctx); err != nil {
 			st.LeaseProblem = err.Error()
@@ -107,7 +108,7 @@ func (s *Service) Ranking(ctx context.Context, m *controllerpb.RankingRequest) (
 	if m.Most != 0 {
 		most = int(min(max(m.Most, 1), hardMost))
 	}
-	var r Ranking
+	var r control.Ranking
 	err = a.Engine.Ask(ctx, func(p *plan.Planner, _ time.Duration) {
 		r.Placements, r.All = p.Ranking(most, c.sees)
 		r.Refused, r.RefusedAll = p.Refused(most, c.sees)
@@ -119,7 +120,7 @@ func (s *Service) Ranking(ctx context.Context, m *controllerpb.RankingRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return r.encode(), nil
+	return r.Encode(), nil
 }
 
 // Why implements the generated service.
@@ -132,7 +133,7 @@ func (s *Service) Why(ctx context.Context, m *controllerpb.WhyRequest) (*control
 	if err != nil {
 		return nil, err
 	}
-	w := Why{Path: m.Path}
+	w := control.Why{Path: m.Path}
 	if err := oneOf(m.Id != 0, m.Path != ""); err != nil {
 		return nil, err
 	}
@@ -167,7 +168,7 @@ func (s *Service) Why(ctx context.Context, m *controllerpb.WhyRequest) (*control
 	case m.Id != 0 && len(w.Standings) == 0:
 		return nil, noPlacement(m.Id)
 	}
-	return w.encode(), nil
+	return w.Encode(), nil
 }
 
 // noPlacement is said of a number, whether it is nobody's or that of a placement that the caller may not see.
@@ -220,7 +221,7 @@ func (s *Service) Revoke(ctx context.Context, m *controllerpb.RevokeRequest) (*c
 			return nil, err
 		}
 	}
-	return &controllerpb.RevokeReply{Standings: encodeStandings(found)}, nil
+	return &controllerpb.RevokeReply{Standings: control.EncodeStandings(found)}, nil
 }
 
 // toRevoke returns what a revocation takes back, all of which the caller may take back.
@@ -320,14 +321,14 @@ func (s *Service) Sweep(ctx context.Context, m *controllerpb.SweepRequest) (*con
 		if err != nil {
 			return nil, err
 		}
-		reply.Standings = encodeStandings(own)
+		reply.Standings = control.EncodeStandings(own)
 	}
 	swept, err := a.Sweep(ctx, m.All, m.DryRun)
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range swept {
-		reply.Swept = append(reply.Swept, &controllerpb.Swept{Site: w.Site, Mark: w.Mark, Means: string(w.Means), Path: w.Path, Problem: w.Problem})
+		reply.Swept = append(reply.Swept, w.Encode())
 		if !m.DryRun {
 			s.Record(audit.Entry{At: time.Now(), Who: c.String(), What: "sweep", Path: w.Path, Site: w.Site, Why: "left behind: " + w.Mark, Err: w.Problem})
 		}
@@ -364,7 +365,7 @@ func (s *Service) Audit(m *controllerpb.AuditRequest, stream controllerpb.Contro
 			if !c.hears(l) || l.At.Before(since) || m.Job != "" && l.Job != m.Job || m.Path != "" && !below(l.Path, m.Path) {
 				return nil
 			}
-			return stream.Send(encodeLine(l))
+			return stream.Send(control.EncodeLine(l))
 		})
 		if err != nil || !m.Follow {
 			return err

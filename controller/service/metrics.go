@@ -29,6 +29,7 @@ type metrics struct {
 	state, lease, drained, placements, bytes, waiting, rate, allowance, egress, cores, memory *prometheus.Desc
 	opened, unused, lead, idle, byteHours, saved, margin                                      *prometheus.Desc
 	auditWaiting, auditFailures, auditLost, problems                                          *prometheus.Desc
+	running, journalDown, journalErrors, strays, lost, refused, abandoned                     *prometheus.Desc
 }
 
 func newMetrics(s *Service) (*metrics, error) {
@@ -37,7 +38,7 @@ func newMetrics(s *Service) (*metrics, error) {
 	}
 	m := &metrics{
 		service:  s,
-		actions:  counters("actions_total", "What the audit log says, by action and whether it failed.", "action", "result"),
+		actions:  counters("actions_total", "What the audit log says, by action, and whether it begins, was done or failed.", "action", "result"),
 		failures: counters("failures_total", "Actions that failed, by reason.", "reason"),
 		refusals: counters("refusals_total", "Calls that the caller's token does not allow, each with a line in the log.", "code"),
 
@@ -62,9 +63,17 @@ func newMetrics(s *Service) (*metrics, error) {
 		auditWaiting:  desc("audit_waiting_count", "Lines of the audit log that are not written yet."),
 		auditFailures: desc("audit_failures_total", "Writes of the audit log that failed."),
 		auditLost:     desc("audit_lost_total", "Lines of the audit log that were lost."),
+		running:       desc("running_count", "Actions under way."),
+		journalDown:   desc("journal_down_state", "1 while the journal takes no records: nothing is begun."),
+		journalErrors: desc("journal_errors_total", "Records that could not be written."),
+		strays:        desc("strays_total", "Leavings of other controllers, or of this one's past, that were found in a store and undone."),
+		lost:          desc("lost_total", "Placements that were not there any more when the stores were looked at."),
+		refused:       desc("planner_refusals_total", "What was asked for and not done, or not then."),
+		abandoned:     desc("abandoned_total", "Calls of stores that did not end long after they were told to."),
 		problems:      desc("problems_count", "What is not as it should be; `stepahead ctl status` says what."),
 	}
-	for _, action := range actions() {
+	for _, action := range actions()[:5] {
+		m.actions.WithLabelValues(action, "begun")
 		m.actions.WithLabelValues(action, "done")
 		m.actions.WithLabelValues(action, "failed")
 	}
@@ -82,22 +91,37 @@ func newMetrics(s *Service) (*metrics, error) {
 	return m, nil
 }
 
-// actions are what an entry may be about, for a label.
+// actions are what is done to placements, and what else an entry may be about: for a label.
 func actions() []string {
-	return []string{"make", "publish", "extend", "pace", "withdraw", "remove", "refuse", "revoke", "drain", "sweep", "reconcile", "recover", "other"}
+	return []string{"make", "publish", "extend", "withdraw", "remove", "refuse", "sweep", "revoke", "drain", "undrain", "damaged", "policy", "budgets", "prices", "other"}
+}
+
+// ofEntry is what an entry is about, and whether that begins, is done or failed.
+func ofEntry(e audit.Entry) (action, result string) {
+	action, result = e.What, "begun"
+	for verb, did := range map[string]string{"make": "made", "publish": "published", "extend": "extended", "withdraw": "withdrawn", "remove": "removed"} {
+		if e.What == did {
+			action, result = verb, "done"
+		}
+	}
+	if !slices.Contains(actions(), action) {
+		action = "other"
+	}
+	if e.Err != "" {
+		result = "failed"
+	} else if result == "begun" && !slices.Contains(actions()[:5], action) {
+		result = "done"
+	}
+	return action, result
 }
 
 // count counts an entry of the audit log.
 func (m *metrics) count(e audit.Entry) {
-	action := e.What
-	if !slices.Contains(actions(), action) {
-		action = "other"
-	}
+	action, result := ofEntry(e)
+	m.actions.WithLabelValues(action, result).Inc()
 	if e.Err == "" {
-		m.actions.WithLabelValues(action, "done").Inc()
 		return
 	}
-	m.actions.WithLabelValues(action, "failed").Inc()
 	reason, _, _ := strings.Cut(e.Err, ":") // as controller.Error writes it
 	if !slices.Contains(plan.Reasons(), plan.Reason(reason)) {
 		reason = string(plan.ReasonFailed)
@@ -110,6 +134,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		m.state, m.lease, m.drained, m.placements, m.bytes, m.waiting, m.rate, m.allowance, m.egress, m.cores, m.memory,
 		m.opened, m.unused, m.lead, m.idle, m.byteHours, m.saved, m.margin, m.auditWaiting, m.auditFailures, m.auditLost, m.problems,
+		m.running, m.journalDown, m.journalErrors, m.strays, m.lost, m.refused, m.abandoned,
 	} {
 		ch <- d
 	}
@@ -142,6 +167,16 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	if a.Problems != nil {
 		gauge(m.problems, float64(len(a.Problems())))
+	}
+	if a.Stats != nil {
+		e := a.Stats()
+		gauge(m.running, float64(e.Running))
+		gauge(m.journalDown, flag(e.JournalDown))
+		total(m.journalErrors, float64(e.JournalErrors))
+		total(m.strays, float64(e.Strays))
+		total(m.lost, float64(e.Lost))
+		total(m.refused, float64(e.Refused))
+		total(m.abandoned, float64(e.Abandoned))
 	}
 	var p planned
 	if a.Engine.Ask(ctx, p.read) == nil {

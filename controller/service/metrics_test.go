@@ -29,7 +29,9 @@ func (w *world) scrape() string {
 // TestMetrics: what the audit log and the planner say is what a scrape finds.
 func TestMetrics(t *testing.T) {
 	w := newWorld(t)
-	for _, e := range []audit.Entry{{What: "make"}, {What: "make", Err: "site: it is full"}, {What: "make", Err: "what nobody knows"}, {What: "dance"}} {
+	for _, e := range []audit.Entry{
+		{What: "make"}, {What: "made"}, {What: "make", Err: "site: it is full"}, {What: "make", Err: "what nobody knows"}, {What: "dance"}, {What: "revoke"},
+	} {
 		w.s.Record(e)
 	}
 	_, _ = w.client("a", "fetch", "/").Status(t.Context()) // refused
@@ -37,7 +39,8 @@ func TestMetrics(t *testing.T) {
 	for _, line := range []string{
 		`placements_count{means="copy",state="making"} 2`, `waiting_count{} 1`, `held_bytes{site=""} 0`, `held_bytes{site="east"} 2.147483648e+09`,
 		`granted_bytes_per_second{site="east"} 1e+08`, `lease_held_state{} 1`, `active_state{} 1`, `opened_total{result="in-time"} 0`, `audit_lost_total{} 0`,
-		`problems_count{} 1`, `actions_total{action="make",result="done"} 1`, `actions_total{action="make",result="failed"} 2`,
+		`problems_count{} 1`, `actions_total{action="make",result="begun"} 1`, `actions_total{action="make",result="done"} 1`, `actions_total{action="revoke",result="done"} 1`,
+		`journal_down_state{} 1`, `strays_total{} 3`, `actions_total{action="make",result="failed"} 2`,
 		`actions_total{action="other",result="done"} 1`, `actions_total{action="remove",result="done"} 0`, `failures_total{reason="failed"} 1`,
 		`failures_total{reason="site"} 1`, `failures_total{reason="budget"} 0`, `refusals_total{code="PermissionDenied"} 1`,
 	} {

@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/stepahead-io/stepahead/controller/audit"
+	"github.com/stepahead-io/stepahead/controller/control"
 	"github.com/stepahead-io/stepahead/controller/controllerpb"
+	"github.com/stepahead-io/stepahead/controller/execute"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/internal/auth/peer"
@@ -50,22 +52,13 @@ type Active struct {
 	// Held returns nil while the lease is held; nil where none is needed.
 	Held func(ctx context.Context) error
 	// Sweep undoes what lies in the stores and no placement of this controller's is: what is over, or all of it.
-	Sweep func(ctx context.Context, all, dryRun bool) ([]Swept, error)
+	Sweep func(ctx context.Context, all, dryRun bool) ([]control.Swept, error)
+	// Stats, if not nil, is what the engine counts.
+	Stats func() execute.Stats
 	// DryRun says that nothing is acted on.
 	DryRun bool
 	// Problems, if not nil, says what is not as it should be, each in a sentence.
 	Problems func() []string
-}
-
-// Swept is something that was left behind.
-type Swept struct {
-	// Site is "" for the home store; Mark is the name of the mark.
-	Site  string     `json:"site,omitempty"`
-	Mark  string     `json:"mark"`
-	Means plan.Means `json:"means"`
-	Path  string     `json:"path"`
-	// Problem says why it is still there; "" for what was undone, or would be.
-	Problem string `json:"problem,omitempty"`
 }
 
 // Service answers for one controller. Before [Service.Activate] it is a standby: it answers Status alone.

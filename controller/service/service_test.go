@@ -18,6 +18,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/stepahead-io/stepahead/controller/audit"
+	"github.com/stepahead-io/stepahead/controller/control"
+	"github.com/stepahead-io/stepahead/controller/execute"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/hints/relay"
@@ -133,9 +135,10 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { must(t, w.audit.Close()) })
 	w.s.Activate(Active{
 		Engine: w.engine, Audit: w.audit, Held: func(context.Context) error { return nil }, Problems: func() []string { return []string{"policy: file unreadable"} },
-		Sweep: func(_ context.Context, all, dryRun bool) ([]Swept, error) {
+		Stats: func() execute.Stats { return execute.Stats{JournalDown: true, Strays: 3} },
+		Sweep: func(_ context.Context, all, dryRun bool) ([]control.Swept, error) {
 			w.engine.told = append(w.engine.told, fmt.Sprint("sweep ", all, dryRun))
-			return []Swept{{Site: "east", Mark: "m1", Means: plan.Copy, Path: "hdfs://x/1"}, {Mark: "m2", Means: plan.Raise, Path: "/x", Problem: "no right"}}, nil
+			return []control.Swept{{Site: "east", Mark: "m1", Means: plan.Copy, Path: "hdfs://x/1"}, {Mark: "m2", Means: plan.Raise, Path: "/x", Problem: "no right"}}, nil
 		},
 	})
 	return w
@@ -162,7 +165,7 @@ func (w *world) serve(o Options) {
 }
 
 // client has a token of a job with rights and roots.
-func (w *world) client(job, rights string, roots ...string) *Client {
+func (w *world) client(job, rights string, roots ...string) *control.Client {
 	w.t.Helper()
 	token := ""
 	if rights != "" {
@@ -170,7 +173,7 @@ func (w *world) client(job, rights string, roots ...string) *Client {
 		token, err = auth.Mint(w.key, auth.Claims{Job: job, User: "user-of-" + job, Roots: roots, Rights: strings.Split(rights, ","), Expires: time.Now().Add(time.Hour)})
 		must(w.t, err)
 	}
-	c := NewClient(w.addr, ClientOptions{Token: token})
+	c := control.NewClient(w.addr, control.ClientOptions{Token: token})
 	w.t.Cleanup(func() { must(w.t, c.Close()) })
 	return c
 }
@@ -233,7 +236,7 @@ func TestWhoMay(t *testing.T) {
 			client := w.client("a", rights, "/")
 			calls := w.everything(client)
 			for call, err := range calls {
-				if !errors.Is(err, ErrDenied) {
+				if !errors.Is(err, control.ErrDenied) {
 					t.Errorf("%s: %v", call, err)
 				}
 			}
@@ -247,7 +250,7 @@ func TestWhoMay(t *testing.T) {
 	}
 }
 
-func begun(st Status) (n int) {
+func begun(st control.Status) (n int) {
 	for _, c := range st.Begun {
 		n += c.N
 	}
@@ -255,21 +258,21 @@ func begun(st Status) (n int) {
 }
 
 // everything makes all calls.
-func (w *world) everything(c *Client) map[string]error {
+func (w *world) everything(c *control.Client) map[string]error {
 	ctx := w.t.Context()
 	errs := map[string]error{}
 	_, errs["status"] = c.Status(ctx)
 	_, errs["ranking"] = c.Ranking(ctx, 0)
 	_, errs["why"] = c.Why(ctx, 1, "")
-	_, errs["revoke"] = c.Revoke(ctx, Revocation{ID: 1})
+	_, errs["revoke"] = c.Revoke(ctx, control.Revocation{ID: 1})
 	_, errs["drain"] = c.Drain(ctx, true, false)
 	_, errs["sweep"] = c.Sweep(ctx, true, false)
-	errs["audit"] = c.Audit(ctx, AuditQuery{}, func(audit.Line) error { return nil })
+	errs["audit"] = c.Audit(ctx, control.AuditQuery{}, func(audit.Line) error { return nil })
 	return errs
 }
 
 // whys: a number is there for who sees the placement, and nobody's for others; a path outside of the roots is refused.
-func (w *world) whys(c *Client, sees string) {
+func (w *world) whys(c *control.Client, sees string) {
 	w.t.Helper()
 	for id, path := range map[plan.ID]string{1: "/runs/a/1", 2: "/runs/a/2", 3: "/runs/b/1"} {
 		why, err := c.Why(w.t.Context(), id, "")
@@ -277,7 +280,7 @@ func (w *world) whys(c *Client, sees string) {
 			if err != nil || why.Path != path || len(why.Standings) != 1 || why.Known == "" {
 				w.t.Errorf("why %d: %+v, %v", id, why, err)
 			}
-		} else if !errors.Is(err, ErrNotFound) {
+		} else if !errors.Is(err, control.ErrNotFound) {
 			w.t.Errorf("why %d: %+v, %v", id, why, err)
 		}
 		why, err = c.Why(w.t.Context(), 0, path)
@@ -285,22 +288,22 @@ func (w *world) whys(c *Client, sees string) {
 			if err != nil || len(why.Standings) != 1 {
 				w.t.Errorf("why %s: %+v, %v", path, why, err)
 			}
-		} else if !errors.Is(err, ErrDenied) && (err != nil || len(why.Standings) > 0 || why.Known != "") {
+		} else if !errors.Is(err, control.ErrDenied) && (err != nil || len(why.Standings) > 0 || why.Known != "") {
 			w.t.Errorf("why %s: %+v, %v", path, why, err)
 		}
 	}
-	if _, err := c.Why(w.t.Context(), 99, ""); !errors.Is(err, ErrNotFound) {
+	if _, err := c.Why(w.t.Context(), 99, ""); !errors.Is(err, control.ErrNotFound) {
 		w.t.Errorf("why 99: %v", err)
 	}
 }
 
 // operates: draining and sweeping are for operators of everything.
-func (w *world) operates(c *Client, may bool) {
+func (w *world) operates(c *control.Client, may bool) {
 	w.t.Helper()
 	_, drained := c.Drain(w.t.Context(), true, true)
 	swept, err := c.Sweep(w.t.Context(), true, true)
 	if !may {
-		if !errors.Is(drained, ErrDenied) || !errors.Is(err, ErrDenied) || len(w.engine.took()) > 0 {
+		if !errors.Is(drained, control.ErrDenied) || !errors.Is(err, control.ErrDenied) || len(w.engine.took()) > 0 {
 			w.t.Errorf("drain: %v, sweep: %v", drained, err)
 		}
 		return
@@ -314,12 +317,12 @@ func (w *world) operates(c *Client, may bool) {
 }
 
 // revokes: all, once to look at and once in earnest.
-func (w *world) revokes(c *Client, takes, told string) {
+func (w *world) revokes(c *control.Client, takes, told string) {
 	w.t.Helper()
 	for _, dry := range []bool{true, false} {
-		found, err := c.Revoke(w.t.Context(), Revocation{All: true, Why: "x", DryRun: dry})
+		found, err := c.Revoke(w.t.Context(), control.Revocation{All: true, Why: "x", DryRun: dry})
 		if takes == "denied" {
-			if !errors.Is(err, ErrDenied) || len(w.engine.took()) > 0 {
+			if !errors.Is(err, control.ErrDenied) || len(w.engine.took()) > 0 {
 				w.t.Errorf("revoke: %+v, %v", found, err)
 			}
 			continue
@@ -338,8 +341,8 @@ func (w *world) revokes(c *Client, takes, told string) {
 		w.engine.p = p.p
 		w.engine.mu.Unlock()
 		may := takes != "denied" && strings.Contains(takes, path)
-		_, err := c.Revoke(w.t.Context(), Revocation{ID: id})
-		_, byPath := c.Revoke(w.t.Context(), Revocation{Path: path})
+		_, err := c.Revoke(w.t.Context(), control.Revocation{ID: id})
+		_, byPath := c.Revoke(w.t.Context(), control.Revocation{Path: path})
 		got := w.engine.took()
 		if may && (err != nil || byPath != nil || len(got) != 2) || !may && (err == nil || byPath == nil || len(got) > 0) {
 			w.t.Errorf("revoke %d: %v; %s: %v; told %q", id, err, path, byPath, got)
@@ -352,7 +355,7 @@ func TestWithoutKeys(t *testing.T) {
 	w := &world{t: t, engine: newFake()}
 	w.serve(Options{Keys: auth.Insecure(), Metrics: prometheus.NewRegistry()})
 	c := w.client("", "")
-	if _, err := c.Ranking(t.Context(), 0); !errors.Is(err, ErrStandby) {
+	if _, err := c.Ranking(t.Context(), 0); !errors.Is(err, control.ErrStandby) {
 		t.Errorf("a standby: %v", err)
 	}
 	if st, err := c.Status(t.Context()); err != nil || st.State != "standby" || st.Controller != "c1" || st.Version != "1.2" {
@@ -362,12 +365,12 @@ func TestWithoutKeys(t *testing.T) {
 	if st, err := c.Status(t.Context()); err != nil || st.State != "dry-run" || st.Usage == nil {
 		t.Errorf("a dry run: %+v, %v", st, err)
 	}
-	found, err := c.Revoke(t.Context(), Revocation{ID: 3, Why: "enough"})
+	found, err := c.Revoke(t.Context(), control.Revocation{ID: 3, Why: "enough"})
 	if told := w.engine.took(); err != nil || paths(found) != "/runs/b/1" || len(told) != 1 || !strings.HasPrefix(told[0], "somebody at 127.0.0.1:") {
 		t.Errorf("%+v, %v; %q", found, err, told)
 	}
 	for name, err := range map[string]error{
-		"sweep": second(c.Sweep(t.Context(), false, false)), "audit": c.Audit(t.Context(), AuditQuery{}, func(audit.Line) error { return nil }),
+		"sweep": second(c.Sweep(t.Context(), false, false)), "audit": c.Audit(t.Context(), control.AuditQuery{}, func(audit.Line) error { return nil }),
 	} {
 		if err == nil {
 			t.Errorf("%s, which there is none of: no error", name)
@@ -387,16 +390,16 @@ func TestRequests(t *testing.T) {
 	w := newWorld(t)
 	c := w.client("ops", "operate", "/")
 	for name, err := range map[string]error{
-		"nothing to revoke": second(c.Revoke(t.Context(), Revocation{})), "two things": second(c.Revoke(t.Context(), Revocation{ID: 1, All: true})),
-		"a relative path": second(c.Revoke(t.Context(), Revocation{Path: "runs"})), "an unclean one": second(c.Why(t.Context(), 0, "/runs/../x")),
+		"nothing to revoke": second(c.Revoke(t.Context(), control.Revocation{})), "two things": second(c.Revoke(t.Context(), control.Revocation{ID: 1, All: true})),
+		"a relative path": second(c.Revoke(t.Context(), control.Revocation{Path: "runs"})), "an unclean one": second(c.Why(t.Context(), 0, "/runs/../x")),
 		"a URL": second(c.Why(t.Context(), 0, "hdfs://ns/x")), "why nothing": second(c.Why(t.Context(), 0, "")),
-		"an audit of no path": c.Audit(t.Context(), AuditQuery{Path: "x"}, nil),
+		"an audit of no path": c.Audit(t.Context(), control.AuditQuery{Path: "x"}, nil),
 	} {
-		if !errors.Is(err, ErrInvalid) {
+		if !errors.Is(err, control.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := c.Revoke(t.Context(), Revocation{Path: "/nothing"}); !errors.Is(err, ErrNotFound) {
+	if _, err := c.Revoke(t.Context(), control.Revocation{Path: "/nothing"}); !errors.Is(err, control.ErrNotFound) {
 		t.Errorf("a path of nothing: %v", err)
 	}
 	why, err := c.Why(t.Context(), 0, "/secret/1")
@@ -410,15 +413,15 @@ func TestRequests(t *testing.T) {
 		t.Errorf("done all the same: %q", told)
 	}
 	w.drains(c)
-	gone := NewClient("127.0.0.1:1", ClientOptions{})
+	gone := control.NewClient("127.0.0.1:1", control.ClientOptions{})
 	defer gone.Close()
-	if _, err := gone.Status(t.Context()); !errors.Is(err, ErrUnreachable) {
+	if _, err := gone.Status(t.Context()); !errors.Is(err, control.ErrUnreachable) {
 		t.Errorf("nobody there: %v", err)
 	}
 }
 
 // drains: on and off, each said once.
-func (w *world) drains(c *Client) {
+func (w *world) drains(c *control.Client) {
 	w.t.Helper()
 	for _, on := range []bool{true, true, false, false} {
 		st, err := c.Status(w.t.Context())
@@ -448,7 +451,7 @@ func TestAudit(t *testing.T) {
 	} {
 		w.s.Record(e)
 	}
-	lines := func(c *Client, q AuditQuery) (got string) {
+	lines := func(c *control.Client, q control.AuditQuery) (got string) {
 		must(t, c.Audit(t.Context(), q, func(l audit.Line) error {
 			got += fmt.Sprintf("%d %s,", l.Number, l.What)
 			return nil
@@ -457,20 +460,20 @@ func TestAudit(t *testing.T) {
 	}
 	ops := w.client("ops", "view", "/")
 	for _, c := range []struct {
-		client *Client
-		q      AuditQuery
+		client *control.Client
+		q      control.AuditQuery
 		want   string
 	}{
-		{ops, AuditQuery{}, "1 make,2 make,3 drain,4 remove,"},
-		{ops, AuditQuery{After: 2}, "3 drain,4 remove,"},
-		{ops, AuditQuery{SinceMS: 2000}, "2 make,3 drain,4 remove,"},
-		{ops, AuditQuery{Job: "b"}, "2 make,"},
-		{ops, AuditQuery{Path: "/runs"}, "1 make,2 make,4 remove,"},
-		{ops, AuditQuery{Path: "/runs/a/1"}, "1 make,4 remove,"},
-		{ops, AuditQuery{Path: "/run"}, ""},
-		{w.client("a", "hint", "/"), AuditQuery{}, "1 make,4 remove,"},
-		{w.client("a", "hint", "/x"), AuditQuery{}, ""},
-		{w.client("ops", "operate", "/runs/b"), AuditQuery{}, "2 make,"},
+		{ops, control.AuditQuery{}, "1 make,2 make,3 drain,4 remove,"},
+		{ops, control.AuditQuery{After: 2}, "3 drain,4 remove,"},
+		{ops, control.AuditQuery{SinceMS: 2000}, "2 make,3 drain,4 remove,"},
+		{ops, control.AuditQuery{Job: "b"}, "2 make,"},
+		{ops, control.AuditQuery{Path: "/runs"}, "1 make,2 make,4 remove,"},
+		{ops, control.AuditQuery{Path: "/runs/a/1"}, "1 make,4 remove,"},
+		{ops, control.AuditQuery{Path: "/run"}, ""},
+		{w.client("a", "hint", "/"), control.AuditQuery{}, "1 make,4 remove,"},
+		{w.client("a", "hint", "/x"), control.AuditQuery{}, ""},
+		{w.client("ops", "operate", "/runs/b"), control.AuditQuery{}, "2 make,"},
 	} {
 		if got := lines(c.client, c.q); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.q, got, c.want)
@@ -479,7 +482,7 @@ func TestAudit(t *testing.T) {
 	got := make(chan audit.Line)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- ops.Audit(t.Context(), AuditQuery{After: 3, Follow: true}, func(l audit.Line) error {
+		ended <- ops.Audit(t.Context(), control.AuditQuery{After: 3, Follow: true}, func(l audit.Line) error {
 			got <- l
 			return nil
 		})

@@ -58,7 +58,7 @@ var reserved = []struct {
 	{"binfmt/foreign", []string{"cmd"}, "training jobs read datasets; only the command indexes them"},
 	{"hints/hintspb", []string{"hints"}, "wire types stay with their owner"},
 	{"agent/fetch/fetchpb", []string{"agent/fetch"}, "wire types stay with their owner"},
-	{"controller/controllerpb", []string{"controller/service"}, "wire types stay with their owner"},
+	{"controller/controllerpb", []string{"controller/control", "controller/service"}, "wire types stay with their owner"},
 	{"binfmt/draft/drafttest", nil, "test code is not linked into programs"},
 	{"binfmt/foreign/foreigntest", nil, "test code is not linked into programs"},
 	{"loader/loadertest", nil, "test code is not linked into programs"},

@@ -1,4 +1,5 @@
-package service
+// Package control is what may be asked of a controller over the network: its messages, and a client.
+package control
 
 import (
 	"time"
@@ -44,6 +45,18 @@ type Why struct {
 	Standings []plan.Standing `json:"standings"`
 }
 
+// Swept is something that was left behind.
+type Swept struct {
+	// Site is "" for the home store; Mark is the name of the mark.
+	Site  string     `json:"site,omitempty"`
+	Mark  string     `json:"mark"`
+	Means plan.Means `json:"means,omitempty"`
+	Path  string     `json:"path,omitempty"`
+	// Done is what was done to undo it, or would be; Problem why it is still there, "" where it is not.
+	Done    []string `json:"done,omitempty"`
+	Problem string   `json:"problem,omitempty"`
+}
+
 // SweepResult is what a sweep found.
 type SweepResult struct {
 	// Swept is what was left behind, Revoked the controller's own placements, as they were before.
@@ -51,7 +64,8 @@ type SweepResult struct {
 	Revoked []plan.Standing `json:"revoked,omitempty"`
 }
 
-func (s Status) encode() *controllerpb.StatusReply {
+// Encode returns the message.
+func (s Status) Encode() *controllerpb.StatusReply {
 	m := &controllerpb.StatusReply{
 		Version: s.Version, State: s.State, Controller: s.Controller, LeaseProblem: s.LeaseProblem, Drained: s.Drained, UpMs: s.Up.Milliseconds(),
 		Waiting: int64(s.Waiting), Problems: s.Problems, Usage: encodeUsage(s.Usage),
@@ -103,9 +117,10 @@ func decodeUsage(m *controllerpb.Usage) *plan.Usage {
 	}
 }
 
-func (r Ranking) encode() *controllerpb.RankingReply {
+// Encode returns the message.
+func (r Ranking) Encode() *controllerpb.RankingReply {
 	return &controllerpb.RankingReply{
-		Standings: encodeStandings(r.Placements), All: int64(r.All), Refused: encodeStandings(r.Refused), RefusedAll: int64(r.RefusedAll), Usage: encodeUsage(r.Usage),
+		Standings: EncodeStandings(r.Placements), All: int64(r.All), Refused: EncodeStandings(r.Refused), RefusedAll: int64(r.RefusedAll), Usage: encodeUsage(r.Usage),
 	}
 }
 
@@ -115,11 +130,13 @@ func decodeRanking(m *controllerpb.RankingReply) Ranking {
 	}
 }
 
-func (w Why) encode() *controllerpb.WhyReply {
-	return &controllerpb.WhyReply{Path: w.Path, Known: w.Known, Standings: encodeStandings(w.Standings)}
+// Encode returns the message.
+func (w Why) Encode() *controllerpb.WhyReply {
+	return &controllerpb.WhyReply{Path: w.Path, Known: w.Known, Standings: EncodeStandings(w.Standings)}
 }
 
-func encodeStandings(list []plan.Standing) []*controllerpb.Standing {
+// EncodeStandings returns the messages of placements.
+func EncodeStandings(list []plan.Standing) []*controllerpb.Standing {
 	out := make([]*controllerpb.Standing, 0, len(list))
 	for _, s := range list {
 		out = append(out, &controllerpb.Standing{
@@ -142,10 +159,11 @@ func decodeStandings(list []*controllerpb.Standing) []plan.Standing {
 	return out
 }
 
-func encodeLine(l audit.Line) *controllerpb.AuditLine {
+// EncodeLine returns the message of a line of the audit log.
+func EncodeLine(l audit.Line) *controllerpb.AuditLine {
 	m := &controllerpb.AuditLine{
 		Number: l.Number, AtNs: l.At.UnixNano(), Who: l.Who, What: l.What, Placement: uint64(l.Placement), Path: l.Path, Site: l.Site, Job: l.Job,
-		Bytes: l.Bytes, Why: l.Why, Err: l.Err,
+		Bytes: l.Bytes, Why: l.Why, Err: l.Err, Means: string(l.Means), TookNs: int64(l.Took),
 	}
 	if !l.Until.IsZero() {
 		m.UntilNs = l.Until.UnixNano()
@@ -156,10 +174,19 @@ func encodeLine(l audit.Line) *controllerpb.AuditLine {
 func decodeLine(m *controllerpb.AuditLine) audit.Line {
 	l := audit.Line{Number: m.Number, Entry: audit.Entry{
 		At: time.Unix(0, m.AtNs).UTC(), Who: m.Who, What: m.What, Placement: plan.ID(m.Placement), Path: m.Path, Site: m.Site, Job: m.Job,
-		Bytes: m.Bytes, Why: m.Why, Err: m.Err,
+		Bytes: m.Bytes, Why: m.Why, Err: m.Err, Means: plan.Means(m.Means), Took: time.Duration(m.TookNs),
 	}}
 	if m.UntilNs != 0 {
 		l.Until = time.Unix(0, m.UntilNs).UTC()
 	}
 	return l
+}
+
+// Encode returns the message.
+func (w Swept) Encode() *controllerpb.Swept {
+	return &controllerpb.Swept{Site: w.Site, Mark: w.Mark, Means: string(w.Means), Path: w.Path, Done: w.Done, Problem: w.Problem}
+}
+
+func decodeSwept(m *controllerpb.Swept) Swept {
+	return Swept{Site: m.Site, Mark: m.Mark, Means: plan.Means(m.Means), Path: m.Path, Done: m.Done, Problem: m.Problem}
 }

@@ -1,4 +1,4 @@
-package service
+package control
 
 import (
 	"context"
@@ -156,7 +156,7 @@ func (c *Client) Sweep(ctx context.Context, all, dryRun bool) (SweepResult, erro
 	}
 	r := SweepResult{Swept: []Swept{}, Revoked: decodeStandings(m.Standings)}
 	for _, w := range m.Swept {
-		r.Swept = append(r.Swept, Swept{Site: w.Site, Mark: w.Mark, Means: plan.Means(w.Means), Path: w.Path, Problem: w.Problem})
+		r.Swept = append(r.Swept, decodeSwept(w))
 	}
 	return r, nil
 }
