@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/stepahead-io/stepahead/cmd/daemon"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/hints/relay"
 )
@@ -66,7 +67,7 @@ func newRelay(s *settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "relay",
 		Short: "Look at what jobs have foretold of checkpoints and starts",
-		Args:  noArguments,
+		Args:  daemon.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			return exit.Usage(errors.New("relay: say what to do: print"))
 		},
@@ -77,10 +78,10 @@ func newRelay(s *settings) *cobra.Command {
 		Short: "Print what an agent keeps for the controller, a JSON object a line",
 		Long: `Print what an agent keeps for the controller, a JSON object a line, the oldest first, while the agent runs or not. The file is that of
 --relay, or of --node, --store and --cache.`,
-		Args: noArguments,
+		Args: daemon.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.config != "" {
-				if err := s.read(cmd.Flags()); err != nil {
+				if err := daemon.Read(s.config, cmd.Flags()); err != nil {
 					return err
 				}
 			}

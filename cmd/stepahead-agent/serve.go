@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -16,15 +15,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepahead-io/stepahead/agent"
+	"github.com/stepahead-io/stepahead/cmd/daemon"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/hints"
-	"github.com/stepahead-io/stepahead/internal/auth"
-	"github.com/stepahead-io/stepahead/internal/auth/certs"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform/worker"
@@ -37,13 +34,11 @@ const (
 	// remoteTTL is how long a registry entry in a store elsewhere counts: an entry costs its service some calls each
 	// time that it is written, and there is one for every storage node.
 	remoteTTL = 3 * time.Minute
-	// pageTime bounds one request for metrics or state.
-	pageTime = 10 * time.Second
 )
 
 // serve runs an agent until ctx ends.
 func serve(ctx context.Context, s settings, out io.Writer) error {
-	log, err := newLog(s.logLevel)
+	log, err := daemon.NewLog(s.logLevel)
 	if err != nil {
 		return exit.Usage(err)
 	}
@@ -90,7 +85,7 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 		defer ledger.Close()
 		o.Relay = ledger
 	}
-	lis, err := net.Listen("tcp", s.listen)
+	lis, err := net.Listen("tcp", s.at.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
@@ -113,31 +108,17 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 func run(ctx context.Context, a *agent.Agent, lis net.Listener, s settings, registry *prometheus.Registry, out io.Writer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	line := fmt.Sprintf("listening addr=%s node=%s", lis.Addr(), s.node)
-	if s.metrics != "" {
-		pages, err := net.Listen("tcp", s.metrics)
+	if s.at.Pages != "" {
+		pages, err := net.Listen("tcp", s.at.Pages)
 		if err != nil {
 			return fmt.Errorf("--metrics: %w", err)
 		}
 		line += " metrics=" + pages.Addr().String()
-		group.Go(func() error { return servePages(ctx, pages, a, registry) })
+		group.Go(func() error { return daemon.ServePages(ctx, pages, registry, a.Handler()) })
 	}
 	group.Go(func() error { return a.Run(ctx, lis) })
 	_, err := fmt.Fprintln(out, line)
 	return errors.Join(err, group.Wait())
-}
-
-// servePages serves metrics and state until ctx ends.
-func servePages(ctx context.Context, lis net.Listener, a *agent.Agent, registry *prometheus.Registry) error {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.Handle("/", a.Handler())
-	srv := &http.Server{Handler: mux, ReadTimeout: pageTime, WriteTimeout: pageTime, MaxHeaderBytes: 1 << 16}
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
-	if err := srv.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("--metrics: %w", err)
-	}
-	return nil
 }
 
 // options turns the settings into the agent's. The function it returns closes what it opened.
@@ -152,14 +133,11 @@ func options(ctx context.Context, s settings, place *address.Place, pool *worker
 	o.Access, _ = place.Store.(agent.Access) // none where the store knows no users
 	done := func() {}
 	var err error
-	if o.Keys, err = keyring(s.key, log); err != nil {
+	if o.Keys, err = s.at.Keyring(log, "announce and fetch everything that this agent can read"); err != nil {
 		return o, done, err
 	}
-	if s.tlsCert != "" {
-		o.TLS, err = certs.Server(certs.Files{Cert: s.tlsCert, Key: s.tlsKey, CA: s.tlsClientCA, Warn: func(err error) { log.Warn("certificates", zap.Error(err)) }})
-		if err != nil {
-			return o, done, err
-		}
+	if o.TLS, err = s.at.TLS(log); err != nil {
+		return o, done, err
 	}
 	if o.Load, err = loadOf(s, place.Simulated, pool); err != nil {
 		return o, done, err
@@ -187,14 +165,6 @@ func options(ctx context.Context, s settings, place *address.Place, pool *worker
 	return o, done, nil
 }
 
-func keyring(file string, log *zap.Logger) (auth.Keyring, error) {
-	if file == "" {
-		log.Warn("no --key: everybody on this host may announce and fetch everything that this agent can read")
-		return auth.Insecure(), nil
-	}
-	return auth.LoadKeyring(file)
-}
-
 // loadOf returns the load signal. Simulated nodes share one /proc, so each has a scripted load.
 func loadOf(s settings, simulated bool, pool *worker.Pool) (agent.Load, error) {
 	series, err := parseLoad(s.load)
@@ -220,7 +190,7 @@ func loadOf(s settings, simulated bool, pool *worker.Pool) (agent.Load, error) {
 
 // readPID returns the process id in a file, 0 if there is none now.
 func readPID(file string) int {
-	data, err := readBounded(file, 64) // a number and a line break
+	data, err := daemon.ReadBounded(file, 64) // a number and a line break
 	if err != nil {
 		return 0
 	}
@@ -229,15 +199,4 @@ func readPID(file string) int {
 		return 0
 	}
 	return pid
-}
-
-func newLog(level string) (*zap.Logger, error) {
-	at, err := zap.ParseAtomicLevel(level)
-	if err != nil {
-		return nil, fmt.Errorf("--log-level: %w", err)
-	}
-	c := zap.NewProductionConfig()
-	c.Level, c.Sampling, c.DisableCaller = at, nil, true
-	c.OutputPaths = []string{"stderr"}
-	return c.Build()
 }

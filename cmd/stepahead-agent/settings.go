@@ -3,33 +3,27 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
 
 	"github.com/stepahead-io/stepahead/agent"
+	"github.com/stepahead-io/stepahead/cmd/daemon"
 	"github.com/stepahead-io/stepahead/cmd/exit"
-	"github.com/stepahead-io/stepahead/internal/auth"
 )
-
-// maxConfig bounds a configuration file, in bytes.
-const maxConfig = 1 << 20
 
 // settings are the flags, which are the keys of the configuration file too.
 type settings struct {
 	config string
 
-	store, node, listen, advertise, tlsCert, tlsKey, tlsClientCA, metrics, registry, key, cache, relay, worker, isolation, load, datanodePID, logLevel string
+	store, node, advertise, registry, cache, relay, worker, isolation, load, datanodePID, logLevel string
+
+	at daemon.Address
 
 	workers, window, queue, jobs int
-	memory, egress               size
+	memory, egress               daemon.Size
 	high, low                    float64
 	dwell, ttl, sample, deadline time.Duration
 }
@@ -39,14 +33,14 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.config, "config", "", "YAML file with any of the other flags as keys; flags on the command line win")
 	f.StringVar(&s.store, "store", "", "store that holds the datasets: a path, or a URL such as hdfs://nameservice/ (required)")
 	f.StringVar(&s.node, "node", "", "name of this node in the store's locations (required); on HDFS its DataNode's host name, address or UUID")
-	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "address to listen on; other than loopback needs --tls-cert, --tls-key and --key")
+	f.StringVar(&s.at.Listen, "listen", "127.0.0.1:0", "address to listen on; other than loopback needs --tls-cert, --tls-key and --key")
 	f.StringVar(&s.advertise, "advertise", "", "host or host:port that the registry tells trainers (default: that of --listen, or this host's name if that is a wildcard)")
-	f.StringVar(&s.tlsCert, "tls-cert", "", "PEM file with the certificate, and its chain, that the agent shows to trainers; read again when it changes")
-	f.StringVar(&s.tlsKey, "tls-key", "", "PEM file with the certificate's private key")
-	f.StringVar(&s.tlsClientCA, "tls-client-ca", "", "PEM file with the authorities that sign trainers' certificates; with it a trainer must show one")
-	f.StringVar(&s.metrics, "metrics", "", "address of /metrics, /healthz, /jobs and /entries; loopback only; none if empty")
+	f.StringVar(&s.at.Cert, "tls-cert", "", "PEM file with the certificate, and its chain, that the agent shows to trainers; read again when it changes")
+	f.StringVar(&s.at.Key, "tls-key", "", "PEM file with the certificate's private key")
+	f.StringVar(&s.at.ClientCA, "tls-client-ca", "", "PEM file with the authorities that sign trainers' certificates; with it a trainer must show one")
+	f.StringVar(&s.at.Pages, "metrics", "", "address of /metrics, /healthz, /jobs and /entries; loopback only; none if empty")
 	f.StringVar(&s.registry, "registry", "", "folder in which agents say where they are, or \"none\" (default: .stepahead/agents in the store)")
-	f.StringVar(&s.key, "key", "", "file with the keys that sign tokens; without it everybody on this host may ask for everything")
+	f.StringVar(&s.at.Keys, "key", "", "file with the keys that sign tokens; without it everybody on this host may ask for everything")
 	f.StringVar(&s.cache, "cache", "", "folder for copies of dataset indexes (default: a folder of this user's cache)")
 	f.StringVar(&s.relay, "relay", "", "file in which what jobs foretell of checkpoints and starts is kept for the controller, or \"none\": it is refused\n(default: one in the folder relay of the cache folder)")
 	f.StringVar(&s.worker, "worker", "", "worker program (default: stepahead-worker beside this program or on PATH)")
@@ -72,7 +66,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 // file that cannot be read is no mistake in what was given.
 func (s *settings) complete(f *pflag.FlagSet) error {
 	if s.config != "" {
-		if err := s.read(f); err != nil {
+		if err := daemon.Read(s.config, f); err != nil {
 			return err
 		}
 	}
@@ -80,77 +74,6 @@ func (s *settings) complete(f *pflag.FlagSet) error {
 		s.sample = min(time.Second, s.dwell)
 	}
 	return exit.Usage(s.validate())
-}
-
-// read sets the flags that the file names and the command line does not.
-func (s *settings) read(f *pflag.FlagSet) error {
-	data, err := readBounded(s.config, maxConfig)
-	if err != nil {
-		return fmt.Errorf("--config: %w", err)
-	}
-	var keys yaml.MapSlice
-	if err := yaml.Unmarshal(data, &keys); err != nil {
-		return exit.Usage(fmt.Errorf("--config %s: %w", s.config, err))
-	}
-	var errs []error
-	for _, k := range keys {
-		if err := setFlag(f, fmt.Sprint(k.Key), k.Value); err != nil {
-			errs = append(errs, fmt.Errorf("--config %s: %w", s.config, err))
-		}
-	}
-	return exit.Usage(errors.Join(errs...))
-}
-
-// readBounded reads a file, or a pipe, of at most limit bytes.
-func readBounded(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = exit.Usage(fmt.Errorf("%s: more than %d bytes", name, limit))
-	}
-	return data, err
-}
-
-// inFile tells the flags that may stand in a file.
-func inFile(flag string) bool { return !slices.Contains([]string{"config", "help", "version"}, flag) }
-
-func setFlag(f *pflag.FlagSet, name string, value any) error {
-	flag := f.Lookup(name)
-	if flag == nil || !inFile(name) {
-		return fmt.Errorf("unknown key %q: the keys are the flags that --help lists", name)
-	}
-	if flag.Changed {
-		return nil
-	}
-	switch value.(type) {
-	case string, bool, int, int64, uint64, float64:
-	default:
-		return fmt.Errorf("key %s: give one value, not %T", name, value)
-	}
-	if err := flag.Value.Set(fmt.Sprint(value)); err != nil {
-		return fmt.Errorf("key %s: %w", name, err)
-	}
-	return nil
-}
-
-// print writes the configuration in effect as YAML.
-func (s *settings) print(w io.Writer, f *pflag.FlagSet) error {
-	var keys yaml.MapSlice
-	f.VisitAll(func(flag *pflag.Flag) {
-		if inFile(flag.Name) {
-			keys = append(keys, yaml.MapItem{Key: flag.Name, Value: flag.Value.String()})
-		}
-	})
-	data, err := yaml.Marshal(keys)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(data)
-	return err
 }
 
 func (s *settings) validate() error {
@@ -161,7 +84,7 @@ func (s *settings) validate() error {
 	if s.node == "" {
 		errs = append(errs, errors.New("--node is missing: give the name that the store's locations use"))
 	}
-	errs = append(errs, s.checkListen()...)
+	errs = append(errs, s.at.Check()...)
 	if s.workers < 0 || s.deadline < 0 {
 		errs = append(errs, errors.New("--workers and --deadline must not be negative"))
 	}
@@ -188,31 +111,6 @@ func (s *settings) validate() error {
 	return errors.Join(errs...)
 }
 
-// checkListen makes sure that other hosts reach the agent over TLS and with a token only, and its pages never.
-func (s *settings) checkListen() []error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if _, _, err := net.SplitHostPort(s.listen); err != nil {
-		bad("--listen: %w", err)
-	} else if !auth.Loopback(s.listen) && (s.tlsCert == "" || s.key == "") {
-		bad("--listen %s: other hosts can reach it: give --tls-cert and --tls-key, and --key; or use 127.0.0.1", s.listen)
-	}
-	if (s.tlsCert == "") != (s.tlsKey == "") {
-		bad("--tls-cert and --tls-key go together: give both or none")
-	}
-	if s.tlsClientCA != "" && s.tlsCert == "" {
-		bad("--tls-client-ca needs --tls-cert and --tls-key")
-	}
-	if s.metrics != "" {
-		if _, _, err := net.SplitHostPort(s.metrics); err != nil {
-			bad("--metrics: %w", err)
-		} else if !auth.Loopback(s.metrics) {
-			bad("--metrics %s: not a loopback address: the pages name jobs and have no guard; use 127.0.0.1", s.metrics)
-		}
-	}
-	return errs
-}
-
 // parseLoad reads a scripted load; nil for "real" and for the default.
 func parseLoad(text string) (*agent.Series, error) {
 	if text == "" || text == "real" {
@@ -229,40 +127,3 @@ func parseLoad(text string) (*agent.Series, error) {
 	}
 	return series, nil
 }
-
-// size is a number of bytes with an optional unit.
-type size int64
-
-var units = []struct {
-	suffix string
-	bytes  int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
-
-// Set implements pflag.Value.
-func (s *size) Set(text string) error {
-	number, unit := text, int64(1)
-	for _, u := range units {
-		if n, ok := strings.CutSuffix(text, u.suffix); ok {
-			number, unit = n, u.bytes
-		}
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-	if err != nil || n < 0 || n > (1<<62)/unit {
-		return fmt.Errorf("%q is not a size: write bytes, or a number with KiB, MiB, GiB or TiB", text)
-	}
-	*s = size(n * unit)
-	return nil
-}
-
-// String implements pflag.Value.
-func (s *size) String() string {
-	for i := len(units) - 1; i >= 0; i-- {
-		if u := units[i]; *s != 0 && int64(*s)%u.bytes == 0 {
-			return fmt.Sprintf("%d%s", int64(*s)/u.bytes, u.suffix)
-		}
-	}
-	return strconv.FormatInt(int64(*s), 10)
-}
-
-// Type implements pflag.Value.
-func (s *size) Type() string { return "size" }

@@ -52,16 +52,16 @@ func TestListenSettings(t *testing.T) {
 		want   string
 	}{
 		"loopback":             {func(*settings) {}, ""},
-		"loopback with TLS":    {func(s *settings) { s.tlsCert, s.tlsKey = "c", "k" }, ""},
-		"outside, all given":   {func(s *settings) { s.listen, s.tlsCert, s.tlsKey, s.key = ":7000", "c", "k", "keys" }, ""},
-		"outside, nothing":     {func(s *settings) { s.listen = "0.0.0.0:7000" }, "give --tls-cert and --tls-key, and --key"},
-		"outside, no key":      {func(s *settings) { s.listen, s.tlsCert, s.tlsKey = "10.0.0.1:7000", "c", "k" }, "and --key"},
-		"outside, no TLS":      {func(s *settings) { s.listen, s.key = "host.example:7000", "keys" }, "--tls-cert"},
-		"half a pair":          {func(s *settings) { s.tlsKey = "k" }, "go together"},
-		"an authority alone":   {func(s *settings) { s.tlsClientCA = "ca" }, "--tls-client-ca needs"},
-		"no port":              {func(s *settings) { s.listen = "127.0.0.1" }, "--listen"},
-		"pages outside":        {func(s *settings) { s.metrics = ":9100" }, "--metrics :9100: not a loopback address"},
-		"pages without a port": {func(s *settings) { s.metrics = "localhost" }, "--metrics"},
+		"loopback with TLS":    {func(s *settings) { s.at.Cert, s.at.Key = "c", "k" }, ""},
+		"outside, all given":   {func(s *settings) { s.at.Listen, s.at.Cert, s.at.Key, s.at.Keys = ":7000", "c", "k", "keys" }, ""},
+		"outside, nothing":     {func(s *settings) { s.at.Listen = "0.0.0.0:7000" }, "give --tls-cert and --tls-key, and --key"},
+		"outside, no key":      {func(s *settings) { s.at.Listen, s.at.Cert, s.at.Key = "10.0.0.1:7000", "c", "k" }, "and --key"},
+		"outside, no TLS":      {func(s *settings) { s.at.Listen, s.at.Keys = "host.example:7000", "keys" }, "--tls-cert"},
+		"half a pair":          {func(s *settings) { s.at.Key = "k" }, "go together"},
+		"an authority alone":   {func(s *settings) { s.at.ClientCA = "ca" }, "--tls-client-ca needs"},
+		"no port":              {func(s *settings) { s.at.Listen = "127.0.0.1" }, "--listen"},
+		"pages outside":        {func(s *settings) { s.at.Pages = ":9100" }, "--metrics :9100: not a loopback address"},
+		"pages without a port": {func(s *settings) { s.at.Pages = "localhost" }, "--metrics"},
 	} {
 		s := good
 		c.change(&s)
