@@ -26,12 +26,12 @@ func (s *Service) Status(ctx context.Context, _ *controllerpb.StatusRequest) (*c
 	if err != nil {
 		return nil, err
 	}
-	st := control.Status{Version: s.o.Version, Controller: s.o.Controller, State: "standby", Up: time.Since(s.began)}
+	st := control.Status{Version: s.o.Version, State: "standby", Up: time.Since(s.began)}
 	a := s.now()
 	if a == nil {
 		return st.Encode(), nil
 	}
-	st.State = "active"
+	st.State, st.Controller = "active", a.Name
 	if a.DryRun {
 		st.State = "dry-run"
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -38,14 +39,16 @@ type Options struct {
 	Keys auth.Keyring
 	// TLS secures the connections; without it only loopback addresses are served.
 	TLS *tls.Config
-	// Version is the program's, Controller the name of its journal.
-	Version, Controller string
-	Log                 *zap.Logger
-	Metrics             prometheus.Registerer
+	// Version is the program's.
+	Version string
+	Log     *zap.Logger
+	Metrics prometheus.Registerer
 }
 
 // Active is what a controller has that holds the lease, or acts on nothing.
 type Active struct {
+	// Name is the controller's, as marks have it.
+	Name   string
 	Engine Engine
 	// Audit, if not nil, is what calls of Audit read and [Service.Record] adds to.
 	Audit *audit.Log
@@ -145,4 +148,24 @@ func (s *Service) Run(ctx context.Context, lis net.Listener) error {
 	}
 	<-stopped
 	return nil
+}
+
+// Handler serves GET /healthz: 200 while the controller answers, or waits for the lease.
+func (s *Service) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		a := s.now()
+		if a == nil {
+			_, _ = w.Write([]byte("ok: standby\n"))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), collectTime)
+		defer cancel()
+		if err := a.Engine.Ask(ctx, func(*plan.Planner, time.Duration) {}); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	return mux
 }

@@ -148,7 +148,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) serve(o Options) {
 	w.t.Helper()
 	core, logged := observer.New(zap.InfoLevel)
-	o.Log, o.Version, o.Controller, w.logged = zap.New(core), "1.2", "c1", logged
+	o.Log, o.Version, w.logged = zap.New(core), "1.2", logged
 	var err error
 	w.s, err = New(o)
 	must(w.t, err)
@@ -358,11 +358,11 @@ func TestWithoutKeys(t *testing.T) {
 	if _, err := c.Ranking(t.Context(), 0); !errors.Is(err, control.ErrStandby) {
 		t.Errorf("a standby: %v", err)
 	}
-	if st, err := c.Status(t.Context()); err != nil || st.State != "standby" || st.Controller != "c1" || st.Version != "1.2" {
+	if st, err := c.Status(t.Context()); err != nil || st.State != "standby" || st.Controller != "" || st.Version != "1.2" {
 		t.Errorf("a standby: %+v, %v", st, err)
 	}
-	w.s.Activate(Active{Engine: w.engine, DryRun: true})
-	if st, err := c.Status(t.Context()); err != nil || st.State != "dry-run" || st.Usage == nil {
+	w.s.Activate(Active{Name: "c1", Engine: w.engine, DryRun: true})
+	if st, err := c.Status(t.Context()); err != nil || st.State != "dry-run" || st.Controller != "c1" || st.Usage == nil {
 		t.Errorf("a dry run: %+v, %v", st, err)
 	}
 	found, err := c.Revoke(t.Context(), control.Revocation{ID: 3, Why: "enough"})

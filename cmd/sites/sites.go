@@ -1,0 +1,116 @@
+// Package sites opens the stores that a controller works with: that of the files, and those of other datacenters, by their names.
+package sites
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/address"
+)
+
+// Parse reads words of the form name=URL.
+func Parse(words []string) (map[string]string, error) {
+	urls := make(map[string]string, len(words))
+	var errs []error
+	for _, word := range words {
+		name, url, ok := strings.Cut(word, "=")
+		switch {
+		case !ok || url == "":
+			errs = append(errs, fmt.Errorf("--site %q: write name=URL", word))
+		case CheckName(name) != nil:
+			errs = append(errs, fmt.Errorf("--site %q: %w", word, CheckName(name)))
+		case urls[name] != "":
+			errs = append(errs, fmt.Errorf("--site %s is given twice", name))
+		}
+		urls[name] = url
+	}
+	return urls, errors.Join(errs...)
+}
+
+// CheckName returns what is wrong with the name of a site.
+func CheckName(name string) error {
+	if name == "" || len(name) > 255 || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }) {
+		return fmt.Errorf("%q is no name of a site: write up to 255 printable bytes without spaces", name)
+	}
+	return nil
+}
+
+// Sites are the home store, and those of other sites, each opened when it is first asked for. It is safe for concurrent use.
+type Sites struct {
+	home *address.Place
+	urls map[string]string
+
+	mu   sync.Mutex
+	open map[string]*address.Place
+}
+
+var _ controller.Stores = (*Sites)(nil)
+
+// Open opens the home store. What is wrong with a URL is a mistake in what was given.
+func Open(ctx context.Context, home string, urls map[string]string) (*Sites, error) {
+	place, err := address.Open(ctx, home, address.Options{Getenv: os.Getenv})
+	if errors.Is(err, store.ErrName) {
+		return nil, exit.Usage(fmt.Errorf("--store: %w", err))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--store: %w", err)
+	}
+	if place.Name != "/" {
+		return nil, errors.Join(exit.Usage(fmt.Errorf("--store %s: it lies in the store %s: give that, since placements are named from there", home, place.Store.Address("/"))), place.Close())
+	}
+	return &Sites{home: place, urls: urls, open: make(map[string]*address.Place)}, nil
+}
+
+// Place is the home store's.
+func (s *Sites) Place() *address.Place { return s.home }
+
+// Home implements controller.Stores.
+func (s *Sites) Home() store.Store { return s.home.Store }
+
+// Names are those of the sites, sorted.
+func (s *Sites) Names() []string { return slices.Sorted(maps.Keys(s.urls)) }
+
+// Site implements controller.Stores.
+func (s *Sites) Site(ctx context.Context, name string) (store.Store, error) {
+	url, known := s.urls[name]
+	if !known {
+		return nil, &controller.Error{Reason: plan.ReasonSite, Err: fmt.Errorf("no site %q is known: add --site %s=URL", name, name)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if place := s.open[name]; place != nil {
+		return place.Store, nil
+	}
+	place, err := address.Open(ctx, url, address.Options{Getenv: os.Getenv})
+	if err != nil {
+		return nil, &controller.Error{Reason: plan.ReasonSite, Err: fmt.Errorf("site %s: %w", name, err)}
+	}
+	if place.Name != "/" {
+		err := fmt.Errorf("site %s: %s lies in the store %s: give that", name, url, place.Store.Address("/"))
+		return nil, &controller.Error{Reason: plan.ReasonSite, Err: errors.Join(err, place.Close())}
+	}
+	s.open[name] = place
+	return place.Store, nil
+}
+
+// Close closes all stores.
+func (s *Sites) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs := []error{s.home.Close()}
+	for _, place := range s.open {
+		errs = append(errs, place.Close())
+	}
+	return errors.Join(errs...)
+}
