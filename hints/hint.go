@@ -6,8 +6,8 @@ import (
 )
 
 // ProtocolVersion is the newest version of the messages that this package speaks; it speaks all down to 1.
-// A hint has the lowest version that can say it: 3 about checkpoints, 2 with members or windows, else 1.
-const ProtocolVersion = 3
+// A hint has the lowest version that can say it: 4 about what came of an evaluation, 3 about checkpoints otherwise, 2 with members or windows, else 1.
+const ProtocolVersion = 4
 
 // Hint is something foretold. Exactly one of the kinds is set.
 type Hint struct {
@@ -137,14 +137,22 @@ const (
 	Deleted             CheckpointState = 7
 	// LossSpike: the loss has jumped, so that what is asked for of the checkpoint is urgent.
 	LossSpike CheckpointState = 8
+	// EvaluationLoaded: the evaluation has read the checkpoint, and computes. EvaluationResult: it has found something. EvaluationDecided: what
+	// is done with the run because of it. Nothing is asked for by these three.
+	EvaluationLoaded  CheckpointState = 9
+	EvaluationResult  CheckpointState = 10
+	EvaluationDecided CheckpointState = 11
+
+	lastState = EvaluationDecided
 )
 
 // stateNames are the states as people and ledgers write them, from Saving on.
-const stateNames = "saving committed evaluation-scheduled evaluation-cancelled evaluation-opened evaluation-done deleted loss-spike"
+const stateNames = "saving committed evaluation-scheduled evaluation-cancelled evaluation-opened evaluation-done deleted loss-spike " +
+	"evaluation-loaded evaluation-result evaluation-decided"
 
 // String is the state's name, such as "evaluation-scheduled".
 func (s CheckpointState) String() string {
-	if s < Saving || s > LossSpike {
+	if s < Saving || s > lastState {
 		return "unknown"
 	}
 	return strings.Fields(stateNames)[s-Saving]
@@ -161,7 +169,12 @@ func ParseCheckpointState(name string) (CheckpointState, bool) {
 }
 
 // OfEvaluation tells whether the state is one of an evaluation of a checkpoint, and not of the checkpoint itself.
-func (s CheckpointState) OfEvaluation() bool { return s >= EvaluationScheduled && s <= EvaluationDone }
+func (s CheckpointState) OfEvaluation() bool {
+	return s >= EvaluationScheduled && s <= EvaluationDone || s.Outcome()
+}
+
+// Outcome tells whether the state says what came of an evaluation, and asks for nothing.
+func (s CheckpointState) Outcome() bool { return s >= EvaluationLoaded && s <= EvaluationDecided }
 
 // Checkpoint foretells or reports a moment in a checkpoint's life.
 type Checkpoint struct {
@@ -181,7 +194,32 @@ type Checkpoint struct {
 	// Sequence grows with what a run's sender says about a checkpoint: of two hints the one with the smaller number is late. 0 says
 	// nothing about the order.
 	Sequence uint64
+	// Ago is how long before the sending that happened which is said, by the sender's clock.
+	Ago time.Duration
+	// Result is of EvaluationResult, Decision of EvaluationDecided.
+	Result   *Result
+	Decision Decision
 }
+
+// Result is one thing that an evaluation has found.
+type Result struct {
+	// Metric names it, such as "mmlu"; "" where there is one.
+	Metric string
+	// Value is nil where there is no number.
+	Value *float64
+	// Regression says that it is worse than it may be.
+	Regression bool
+}
+
+// Decision is what is done with a run after an evaluation.
+type Decision string
+
+// The decisions.
+const (
+	Continue Decision = "continue"
+	Rollback Decision = "rollback"
+	Stop     Decision = "stop"
+)
 
 // CheckpointFile is one file of a committed checkpoint. CRC is CRC-32C.
 type CheckpointFile struct {

@@ -32,11 +32,21 @@ type subject struct {
 	runKey
 	path, evaluation string
 	ofEvaluation     bool
+	// outcome and metric: each result and the decision stands for itself, since others than the evaluation may say them.
+	outcome CheckpointState
+	metric  string
 }
 
 func subjectOf(h Hint) subject {
 	c := h.Checkpoint
-	return subject{runKey{h.Job, h.Run}, c.Path, c.Evaluation, c.State.OfEvaluation()}
+	s := subject{runKey: runKey{h.Job, h.Run}, path: c.Path, evaluation: c.Evaluation, ofEvaluation: c.State.OfEvaluation()}
+	if c.State.Outcome() {
+		s.outcome = c.State
+	}
+	if c.Result != nil {
+		s.metric = c.Result.Metric
+	}
+	return s
 }
 
 // NewInbox returns an empty inbox.

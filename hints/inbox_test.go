@@ -96,6 +96,11 @@ func TestInboxCheckpoints(t *testing.T) {
 		h.ID = NewID()
 		return h
 	}
+	found := func(path, evaluation, metric string, sequence uint64) Hint {
+		h := say(EvaluationResult, path, evaluation, sequence)
+		h.Checkpoint.Result = &Result{Metric: metric}
+		return h
+	}
 	for i, row := range []struct {
 		h      Hint
 		handle bool
@@ -108,6 +113,11 @@ func TestInboxCheckpoints(t *testing.T) {
 		{say(EvaluationCancelled, "/a", "x", 3), true},
 		{say(EvaluationScheduled, "/a", "x", 2), false},
 		{say(EvaluationScheduled, "/a", "x", 4), true},
+		{found("/a", "x", "loss", 3), true}, // results and decisions stand for themselves
+		{found("/a", "x", "acc", 2), true},
+		{found("/a", "x", "loss", 2), false},
+		{say(EvaluationDecided, "/a", "x", 1), true},
+		{say(EvaluationLoaded, "/a", "x", 1), true},
 		{say(Saving, "/a", "", 0), true},
 		{say(Saving, "/a", "", 6), true},
 	} {
@@ -135,12 +145,13 @@ func TestInboxCheckpoints(t *testing.T) {
 }
 
 func TestCheckpointStates(t *testing.T) {
-	for s := Saving; s <= LossSpike; s++ {
+	for s := Saving; s <= lastState; s++ {
 		if got, ok := ParseCheckpointState(s.String()); !ok || got != s {
 			t.Errorf("%d is %q, which is %d, %t", s, s, got, ok)
 		}
 	}
-	if _, ok := ParseCheckpointState("unknown"); ok || CheckpointState(0).String() != "unknown" || LossSpike.String() != "loss-spike" || !EvaluationDone.OfEvaluation() || Deleted.OfEvaluation() {
+	if _, ok := ParseCheckpointState("unknown"); ok || CheckpointState(0).String() != "unknown" || LossSpike.String() != "loss-spike" || !EvaluationDone.OfEvaluation() || Deleted.OfEvaluation() ||
+		LossSpike.OfEvaluation() || !EvaluationDecided.OfEvaluation() || EvaluationDone.Outcome() || !EvaluationLoaded.Outcome() || EvaluationDecided.String() != "evaluation-decided" {
 		t.Error("names of states")
 	}
 }

@@ -36,6 +36,9 @@ func encode(h Hint) *hintspb.Hint {
 // version is the lowest version of the messages that can say the hint. An agent that does not know it refuses
 // the hint, rather than miss half of what it says.
 func (h Hint) version() uint32 {
+	if h.Checkpoint != nil && h.Checkpoint.State.Outcome() {
+		return 4
+	}
 	if h.Checkpoint != nil {
 		return 3
 	}
@@ -110,9 +113,13 @@ func encodeStart(s *Start) *hintspb.Start {
 
 func encodeCheckpoint(c *Checkpoint) *hintspb.Checkpoint {
 	m := &hintspb.Checkpoint{State: hintspb.Checkpoint_State(c.State), Path: c.Path, Layout: c.Layout, SaveId: c.SaveID, Urgency: c.Urgency,
-		Evaluation: c.Evaluation, Site: c.Site, ExpectedInMs: c.ExpectedIn.Milliseconds(), Sequence: c.Sequence}
+		Evaluation: c.Evaluation, Site: c.Site, ExpectedInMs: c.ExpectedIn.Milliseconds(), Sequence: c.Sequence,
+		AgoMs: c.Ago.Milliseconds(), Decision: string(c.Decision)}
 	if c.Step >= 0 {
 		m.Step = &c.Step
+	}
+	if r := c.Result; r != nil {
+		m.Result = &hintspb.EvaluationResult{Metric: r.Metric, Value: r.Value, Regression: r.Regression}
 	}
 	for _, f := range c.Files {
 		m.Files = append(m.Files, &hintspb.CheckpointFile{Name: f.Name, Size: f.Size, Crc32C: f.CRC})
@@ -201,7 +208,11 @@ func decodeStart(m *hintspb.Start) *Start {
 
 func decodeCheckpoint(m *hintspb.Checkpoint) *Checkpoint {
 	c := &Checkpoint{State: CheckpointState(m.GetState()), Path: m.GetPath(), Layout: m.GetLayout(), SaveID: m.GetSaveId(), Urgency: m.GetUrgency(),
-		Step: -1, Evaluation: m.GetEvaluation(), Site: m.GetSite(), ExpectedIn: span(m.GetExpectedInMs(), time.Millisecond), Sequence: m.GetSequence()}
+		Step: -1, Evaluation: m.GetEvaluation(), Site: m.GetSite(), ExpectedIn: span(m.GetExpectedInMs(), time.Millisecond), Sequence: m.GetSequence(),
+		Ago: span(m.GetAgoMs(), time.Millisecond), Decision: Decision(m.GetDecision())}
+	if r := m.GetResult(); r != nil {
+		c.Result = &Result{Metric: r.GetMetric(), Value: r.Value, Regression: r.GetRegression()}
+	}
 	if m != nil && m.Step != nil {
 		c.Step = max(m.GetStep(), -2) // a negative one is refused
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -164,7 +165,7 @@ func (s *Start) validate(p *problems) {
 }
 
 func (c *Checkpoint) validate(p *problems) {
-	p.when(c.State < Saving || c.State > LossSpike, "checkpoint.state: %d is not a state", c.State)
+	p.when(c.State < Saving || c.State > lastState, "checkpoint.state: %d is not a state", c.State)
 	p.text("checkpoint.path", c.Path, 1, maxURL)
 	p.text("checkpoint.layout", c.Layout, 0, maxName)
 	p.text("checkpoint.save_id", c.SaveID, 0, maxName)
@@ -187,6 +188,20 @@ func (c *Checkpoint) validateEvaluation(p *problems) {
 	p.text("checkpoint.site", c.Site, 0, maxName)
 	p.when(c.ExpectedIn < 0 || c.ExpectedIn > MaxTTL, "checkpoint.expected_in: %s is not in [0, %s]", c.ExpectedIn, MaxTTL)
 	p.when(!c.State.OfEvaluation() && (c.Evaluation != "" || c.Site != "" || c.ExpectedIn != 0), "checkpoint: evaluation, site and expected_in are of evaluations, not of %s", c.State)
+	p.when(c.Ago < 0 || c.Ago > MaxTTL, "checkpoint.ago: %s is not in [0, %s]", c.Ago, MaxTTL)
+	p.when((c.State == EvaluationResult) != (c.Result != nil), "checkpoint.result: is of evaluation-result, which has one, not of %s", c.State)
+	if r := c.Result; r != nil {
+		p.text("checkpoint.result.metric", r.Metric, 0, maxName)
+		p.when(r.Value != nil && (math.IsNaN(*r.Value) || math.IsInf(*r.Value, 0)), "checkpoint.result.value: must be a finite number, or absent")
+	}
+	switch c.Decision {
+	case Continue, Rollback, Stop:
+		p.when(c.State != EvaluationDecided, "checkpoint.decision: is of evaluation-decided, not of %s", c.State)
+	case "":
+		p.when(c.State == EvaluationDecided, "checkpoint.decision: must be given")
+	default:
+		p.add("checkpoint.decision: %.20q is not %s, %s or %s", c.Decision, Continue, Rollback, Stop)
+	}
 }
 
 // maxProblems keeps the error of a hint with thousands of bad rows readable.

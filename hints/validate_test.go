@@ -59,6 +59,10 @@ func samples() map[string]Hint {
 			Files: []CheckpointFile{{Name: "__0_0.distcp", Size: 1 << 40, CRC: 77}}, Step: -1, Sequence: 1 << 63}}),
 		"evaluation": of(Hint{Checkpoint: &Checkpoint{
 			State: EvaluationScheduled, Path: "/ckpt/step-0", Evaluation: "mmlu", Site: "dc2", ExpectedIn: time.Hour, Urgency: 1}}),
+		"result": of(Hint{Checkpoint: &Checkpoint{
+			State: EvaluationResult, Path: "/ckpt/step-0", Evaluation: "mmlu", Ago: time.Minute, Result: &Result{Metric: "acc", Value: new(0.0), Regression: true}}}),
+		"result without a number": of(Hint{Checkpoint: &Checkpoint{State: EvaluationResult, Path: "/ckpt/step-0", Result: &Result{}}}),
+		"decision":                of(Hint{Checkpoint: &Checkpoint{State: EvaluationDecided, Path: "/ckpt/step-0", Decision: Rollback}}),
 	}
 }
 
@@ -96,6 +100,8 @@ func TestLowestVersion(t *testing.T) {
 			want = 2
 		case "checkpoint", "evaluation":
 			want = 3
+		case "result", "result without a number", "decision":
+			want = 4
 		}
 		if got := encode(h).Version; got != want {
 			t.Errorf("%s has version %d, want %d", name, got, want)
@@ -180,7 +186,7 @@ func TestBrokenRules(t *testing.T) {
 		"hot file":             {"start", func(h *Hint) { h.Start.Files[0].Path = "" }, "start.files[0].path"},
 		"many hot files":       {"start", func(h *Hint) { h.Start.Files = make([]HotFile, MaxFiles+1) }, "start.files"},
 		"no state":             {"checkpoint", func(h *Hint) { h.Checkpoint.State = 0 }, "checkpoint.state"},
-		"new state":            {"checkpoint", func(h *Hint) { h.Checkpoint.State = 9 }, "checkpoint.state"},
+		"new state":            {"checkpoint", func(h *Hint) { h.Checkpoint.State = 12 }, "checkpoint.state"},
 		"a step":               {"checkpoint", func(h *Hint) { h.Checkpoint.Step = -2 }, "checkpoint.step"},
 		"evaluation of a save": {"checkpoint", func(h *Hint) { h.Checkpoint.Site = "dc2" }, "evaluation, site and expected_in"},
 		"evaluation":           {"evaluation", func(h *Hint) { h.Checkpoint.Evaluation = long }, "checkpoint.evaluation"},
@@ -190,6 +196,15 @@ func TestBrokenRules(t *testing.T) {
 		"absolute file":        {"checkpoint", func(h *Hint) { h.Checkpoint.Files[0].Name = "/x" }, "files[0].name"},
 		"no reader":            {"start", func(h *Hint) { h.Start.Files[0].Readers = 0 }, "files[0].readers"},
 		"too many readers":     {"start", func(h *Hint) { h.Start.Files[0].Readers = 2049 }, "files[0].readers"},
+		"long ago":             {"checkpoint", func(h *Hint) { h.Checkpoint.Ago = 25 * time.Hour }, "checkpoint.ago"},
+		"before it was said":   {"checkpoint", func(h *Hint) { h.Checkpoint.Ago = -1 }, "checkpoint.ago"},
+		"no result":            {"result", func(h *Hint) { h.Checkpoint.Result = nil }, "checkpoint.result"},
+		"result of a save":     {"checkpoint", func(h *Hint) { h.Checkpoint.Result = &Result{} }, "checkpoint.result"},
+		"metric":               {"result", func(h *Hint) { h.Checkpoint.Result.Metric = long }, "checkpoint.result.metric"},
+		"value":                {"result", func(h *Hint) { h.Checkpoint.Result.Value = new(math.Inf(1)) }, "checkpoint.result.value"},
+		"no decision":          {"decision", func(h *Hint) { h.Checkpoint.Decision = "" }, "checkpoint.decision"},
+		"another decision":     {"decision", func(h *Hint) { h.Checkpoint.Decision = "wait" }, "checkpoint.decision"},
+		"decision of a save":   {"checkpoint", func(h *Hint) { h.Checkpoint.Decision = Stop }, "checkpoint.decision"},
 		"no path":              {"checkpoint", func(h *Hint) { h.Checkpoint.Path = "" }, "checkpoint.path"},
 		"layout":               {"checkpoint", func(h *Hint) { h.Checkpoint.Layout = long }, "checkpoint.layout"},
 		"save id":              {"checkpoint", func(h *Hint) { h.Checkpoint.SaveID = "\x00" }, "checkpoint.save_id"},

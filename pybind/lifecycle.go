@@ -39,6 +39,10 @@ type said struct {
 	Urgency    float64  `json:"urgency"`
 	Confidence float64  `json:"confidence"`
 	Holds      float64  `json:"holds"` // seconds
+	Metric     string   `json:"metric"`
+	Value      *float64 `json:"value"`
+	Regression bool     `json:"regression"`
+	Decision   string   `json:"decision"`
 	WorldSize  int      `json:"world_size"`
 	Settle     *float64 `json:"settle"` // seconds
 
@@ -245,7 +249,13 @@ func (s said) hint() (hints.Hint, error) {
 	if !ok {
 		return h, fmt.Errorf("pybind.Tell: %q is no state of a checkpoint", s.What)
 	}
-	c := &hints.Checkpoint{State: state, Path: s.Path, Step: -1, Evaluation: s.Evaluation, Site: s.Site, ExpectedIn: expected, Urgency: s.Urgency}
+	c := &hints.Checkpoint{
+		State: state, Path: s.Path, Step: -1, Evaluation: s.Evaluation, Site: s.Site, ExpectedIn: expected, Urgency: s.Urgency,
+		Decision: hints.Decision(s.Decision),
+	}
+	if state == hints.EvaluationResult {
+		c.Result = &hints.Result{Metric: s.Metric, Value: s.Value, Regression: s.Regression}
+	}
 	if s.Step != nil {
 		c.Step = *s.Step
 	}

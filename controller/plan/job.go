@@ -116,6 +116,7 @@ func (ev Hint) apply(p *Planner) {
 		refuse(ReasonExpired, "the hint was taken more than 24 h ago")
 	case r.Start != nil:
 		p.started(r, s, until)
+	case state.Outcome(): // it asks for nothing
 	default:
 		p.heard(r, state, s, until)
 	}

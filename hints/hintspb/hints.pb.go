@@ -37,20 +37,27 @@ const (
 	Checkpoint_STATE_DELETED              Checkpoint_State = 7
 	// The loss has jumped: what is asked for of this checkpoint is urgent.
 	Checkpoint_STATE_LOSS_SPIKE Checkpoint_State = 8
+	// The evaluation has read the checkpoint, has found something, and something is done because of it. Nothing is asked for.
+	Checkpoint_STATE_EVALUATION_LOADED  Checkpoint_State = 9
+	Checkpoint_STATE_EVALUATION_RESULT  Checkpoint_State = 10
+	Checkpoint_STATE_EVALUATION_DECIDED Checkpoint_State = 11
 )
 
 // Enum value maps for Checkpoint_State.
 var (
 	Checkpoint_State_name = map[int32]string{
-		0: "STATE_UNSPECIFIED",
-		1: "STATE_SAVING",
-		2: "STATE_COMMITTED",
-		3: "STATE_EVALUATION_SCHEDULED",
-		4: "STATE_EVALUATION_CANCELLED",
-		5: "STATE_EVALUATION_OPENED",
-		6: "STATE_EVALUATION_DONE",
-		7: "STATE_DELETED",
-		8: "STATE_LOSS_SPIKE",
+		0:  "STATE_UNSPECIFIED",
+		1:  "STATE_SAVING",
+		2:  "STATE_COMMITTED",
+		3:  "STATE_EVALUATION_SCHEDULED",
+		4:  "STATE_EVALUATION_CANCELLED",
+		5:  "STATE_EVALUATION_OPENED",
+		6:  "STATE_EVALUATION_DONE",
+		7:  "STATE_DELETED",
+		8:  "STATE_LOSS_SPIKE",
+		9:  "STATE_EVALUATION_LOADED",
+		10: "STATE_EVALUATION_RESULT",
+		11: "STATE_EVALUATION_DECIDED",
 	}
 	Checkpoint_State_value = map[string]int32{
 		"STATE_UNSPECIFIED":          0,
@@ -62,6 +69,9 @@ var (
 		"STATE_EVALUATION_DONE":      6,
 		"STATE_DELETED":              7,
 		"STATE_LOSS_SPIKE":           8,
+		"STATE_EVALUATION_LOADED":    9,
+		"STATE_EVALUATION_RESULT":    10,
+		"STATE_EVALUATION_DECIDED":   11,
 	}
 )
 
@@ -1241,7 +1251,12 @@ type Checkpoint struct {
 	ExpectedInMs int64  `protobuf:"varint,10,opt,name=expected_in_ms,json=expectedInMs,proto3" json:"expected_in_ms,omitempty"`
 	// sequence grows with what a run's sender says about a checkpoint: of two hints the smaller is late.
 	// 0 says nothing about the order.
-	Sequence      uint64 `protobuf:"varint,11,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence uint64 `protobuf:"varint,11,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// ago_ms is how long before the sending that happened which is said, in milliseconds by the sender's clock.
+	AgoMs int64 `protobuf:"varint,12,opt,name=ago_ms,json=agoMs,proto3" json:"ago_ms,omitempty"`
+	// result is of STATE_EVALUATION_RESULT, decision of STATE_EVALUATION_DECIDED: "continue", "rollback" or "stop".
+	Result        *EvaluationResult `protobuf:"bytes,13,opt,name=result,proto3" json:"result,omitempty"`
+	Decision      string            `protobuf:"bytes,14,opt,name=decision,proto3" json:"decision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1353,6 +1368,90 @@ func (x *Checkpoint) GetSequence() uint64 {
 	return 0
 }
 
+func (x *Checkpoint) GetAgoMs() int64 {
+	if x != nil {
+		return x.AgoMs
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetResult() *EvaluationResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetDecision() string {
+	if x != nil {
+		return x.Decision
+	}
+	return ""
+}
+
+// EvaluationResult is one thing that an evaluation has found.
+type EvaluationResult struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Metric string                 `protobuf:"bytes,1,opt,name=metric,proto3" json:"metric,omitempty"`
+	// value is absent where there is no number.
+	Value *float64 `protobuf:"fixed64,2,opt,name=value,proto3,oneof" json:"value,omitempty"`
+	// regression: it is worse than it may be.
+	Regression    bool `protobuf:"varint,3,opt,name=regression,proto3" json:"regression,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvaluationResult) Reset() {
+	*x = EvaluationResult{}
+	mi := &file_hints_hintspb_hints_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvaluationResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvaluationResult) ProtoMessage() {}
+
+func (x *EvaluationResult) ProtoReflect() protoreflect.Message {
+	mi := &file_hints_hintspb_hints_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvaluationResult.ProtoReflect.Descriptor instead.
+func (*EvaluationResult) Descriptor() ([]byte, []int) {
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *EvaluationResult) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *EvaluationResult) GetValue() float64 {
+	if x != nil && x.Value != nil {
+		return *x.Value
+	}
+	return 0
+}
+
+func (x *EvaluationResult) GetRegression() bool {
+	if x != nil {
+		return x.Regression
+	}
+	return false
+}
+
 type CheckpointFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1364,7 +1463,7 @@ type CheckpointFile struct {
 
 func (x *CheckpointFile) Reset() {
 	*x = CheckpointFile{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[16]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1475,7 @@ func (x *CheckpointFile) String() string {
 func (*CheckpointFile) ProtoMessage() {}
 
 func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[16]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1488,7 @@ func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointFile.ProtoReflect.Descriptor instead.
 func (*CheckpointFile) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{16}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CheckpointFile) GetName() string {
@@ -1510,7 +1609,7 @@ const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\x05files\x18\x04 \x03(\v2\x1b.stepahead.hints.v1.HotFileR\x05files\"7\n" +
 	"\aHotFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
-	"\areaders\x18\x02 \x01(\rR\areaders\"\xe2\x04\n" +
+	"\areaders\x18\x02 \x01(\rR\areaders\"\xab\x06\n" +
 	"\n" +
 	"Checkpoint\x12:\n" +
 	"\x05state\x18\x01 \x01(\x0e2$.stepahead.hints.v1.Checkpoint.StateR\x05state\x12\x12\n" +
@@ -1526,7 +1625,10 @@ const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\x04site\x18\t \x01(\tR\x04site\x12$\n" +
 	"\x0eexpected_in_ms\x18\n" +
 	" \x01(\x03R\fexpectedInMs\x12\x1a\n" +
-	"\bsequence\x18\v \x01(\x04R\bsequence\"\xe6\x01\n" +
+	"\bsequence\x18\v \x01(\x04R\bsequence\x12\x15\n" +
+	"\x06ago_ms\x18\f \x01(\x03R\x05agoMs\x12<\n" +
+	"\x06result\x18\r \x01(\v2$.stepahead.hints.v1.EvaluationResultR\x06result\x12\x1a\n" +
+	"\bdecision\x18\x0e \x01(\tR\bdecision\"\xbe\x02\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_SAVING\x10\x01\x12\x13\n" +
@@ -1536,8 +1638,19 @@ const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\x17STATE_EVALUATION_OPENED\x10\x05\x12\x19\n" +
 	"\x15STATE_EVALUATION_DONE\x10\x06\x12\x11\n" +
 	"\rSTATE_DELETED\x10\a\x12\x14\n" +
-	"\x10STATE_LOSS_SPIKE\x10\bB\a\n" +
-	"\x05_step\"P\n" +
+	"\x10STATE_LOSS_SPIKE\x10\b\x12\x1b\n" +
+	"\x17STATE_EVALUATION_LOADED\x10\t\x12\x1b\n" +
+	"\x17STATE_EVALUATION_RESULT\x10\n" +
+	"\x12\x1c\n" +
+	"\x18STATE_EVALUATION_DECIDED\x10\vB\a\n" +
+	"\x05_step\"o\n" +
+	"\x10EvaluationResult\x12\x16\n" +
+	"\x06metric\x18\x01 \x01(\tR\x06metric\x12\x19\n" +
+	"\x05value\x18\x02 \x01(\x01H\x00R\x05value\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"regression\x18\x03 \x01(\bR\n" +
+	"regressionB\b\n" +
+	"\x06_value\"P\n" +
 	"\x0eCheckpointFile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
@@ -1560,27 +1673,28 @@ func file_hints_hintspb_hints_proto_rawDescGZIP() []byte {
 }
 
 var file_hints_hintspb_hints_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hints_hintspb_hints_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_hints_hintspb_hints_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_hints_hintspb_hints_proto_goTypes = []any{
-	(Checkpoint_State)(0),  // 0: stepahead.hints.v1.Checkpoint.State
-	(*RecordsRequest)(nil), // 1: stepahead.hints.v1.RecordsRequest
-	(*Relayed)(nil),        // 2: stepahead.hints.v1.Relayed
-	(*Hint)(nil),           // 3: stepahead.hints.v1.Hint
-	(*Reply)(nil),          // 4: stepahead.hints.v1.Reply
-	(*Schedule)(nil),       // 5: stepahead.hints.v1.Schedule
-	(*Member)(nil),         // 6: stepahead.hints.v1.Member
-	(*FieldPlan)(nil),      // 7: stepahead.hints.v1.FieldPlan
-	(*Agent)(nil),          // 8: stepahead.hints.v1.Agent
-	(*Window)(nil),         // 9: stepahead.hints.v1.Window
-	(*WindowStep)(nil),     // 10: stepahead.hints.v1.WindowStep
-	(*WindowSample)(nil),   // 11: stepahead.hints.v1.WindowSample
-	(*Progress)(nil),       // 12: stepahead.hints.v1.Progress
-	(*Close)(nil),          // 13: stepahead.hints.v1.Close
-	(*Start)(nil),          // 14: stepahead.hints.v1.Start
-	(*HotFile)(nil),        // 15: stepahead.hints.v1.HotFile
-	(*Checkpoint)(nil),     // 16: stepahead.hints.v1.Checkpoint
-	(*CheckpointFile)(nil), // 17: stepahead.hints.v1.CheckpointFile
-	nil,                    // 18: stepahead.hints.v1.Schedule.OperatorsEntry
+	(Checkpoint_State)(0),    // 0: stepahead.hints.v1.Checkpoint.State
+	(*RecordsRequest)(nil),   // 1: stepahead.hints.v1.RecordsRequest
+	(*Relayed)(nil),          // 2: stepahead.hints.v1.Relayed
+	(*Hint)(nil),             // 3: stepahead.hints.v1.Hint
+	(*Reply)(nil),            // 4: stepahead.hints.v1.Reply
+	(*Schedule)(nil),         // 5: stepahead.hints.v1.Schedule
+	(*Member)(nil),           // 6: stepahead.hints.v1.Member
+	(*FieldPlan)(nil),        // 7: stepahead.hints.v1.FieldPlan
+	(*Agent)(nil),            // 8: stepahead.hints.v1.Agent
+	(*Window)(nil),           // 9: stepahead.hints.v1.Window
+	(*WindowStep)(nil),       // 10: stepahead.hints.v1.WindowStep
+	(*WindowSample)(nil),     // 11: stepahead.hints.v1.WindowSample
+	(*Progress)(nil),         // 12: stepahead.hints.v1.Progress
+	(*Close)(nil),            // 13: stepahead.hints.v1.Close
+	(*Start)(nil),            // 14: stepahead.hints.v1.Start
+	(*HotFile)(nil),          // 15: stepahead.hints.v1.HotFile
+	(*Checkpoint)(nil),       // 16: stepahead.hints.v1.Checkpoint
+	(*EvaluationResult)(nil), // 17: stepahead.hints.v1.EvaluationResult
+	(*CheckpointFile)(nil),   // 18: stepahead.hints.v1.CheckpointFile
+	nil,                      // 19: stepahead.hints.v1.Schedule.OperatorsEntry
 }
 var file_hints_hintspb_hints_proto_depIdxs = []int32{
 	5,  // 0: stepahead.hints.v1.Hint.schedule:type_name -> stepahead.hints.v1.Schedule
@@ -1592,22 +1706,23 @@ var file_hints_hintspb_hints_proto_depIdxs = []int32{
 	9,  // 6: stepahead.hints.v1.Schedule.window:type_name -> stepahead.hints.v1.Window
 	7,  // 7: stepahead.hints.v1.Schedule.fields:type_name -> stepahead.hints.v1.FieldPlan
 	8,  // 8: stepahead.hints.v1.Schedule.agents:type_name -> stepahead.hints.v1.Agent
-	18, // 9: stepahead.hints.v1.Schedule.operators:type_name -> stepahead.hints.v1.Schedule.OperatorsEntry
+	19, // 9: stepahead.hints.v1.Schedule.operators:type_name -> stepahead.hints.v1.Schedule.OperatorsEntry
 	6,  // 10: stepahead.hints.v1.Schedule.members:type_name -> stepahead.hints.v1.Member
 	10, // 11: stepahead.hints.v1.Window.steps:type_name -> stepahead.hints.v1.WindowStep
 	11, // 12: stepahead.hints.v1.WindowStep.samples:type_name -> stepahead.hints.v1.WindowSample
 	15, // 13: stepahead.hints.v1.Start.files:type_name -> stepahead.hints.v1.HotFile
 	0,  // 14: stepahead.hints.v1.Checkpoint.state:type_name -> stepahead.hints.v1.Checkpoint.State
-	17, // 15: stepahead.hints.v1.Checkpoint.files:type_name -> stepahead.hints.v1.CheckpointFile
-	3,  // 16: stepahead.hints.v1.Hints.Announce:input_type -> stepahead.hints.v1.Hint
-	1,  // 17: stepahead.hints.v1.Relay.Records:input_type -> stepahead.hints.v1.RecordsRequest
-	4,  // 18: stepahead.hints.v1.Hints.Announce:output_type -> stepahead.hints.v1.Reply
-	2,  // 19: stepahead.hints.v1.Relay.Records:output_type -> stepahead.hints.v1.Relayed
-	18, // [18:20] is the sub-list for method output_type
-	16, // [16:18] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	18, // 15: stepahead.hints.v1.Checkpoint.files:type_name -> stepahead.hints.v1.CheckpointFile
+	17, // 16: stepahead.hints.v1.Checkpoint.result:type_name -> stepahead.hints.v1.EvaluationResult
+	3,  // 17: stepahead.hints.v1.Hints.Announce:input_type -> stepahead.hints.v1.Hint
+	1,  // 18: stepahead.hints.v1.Relay.Records:input_type -> stepahead.hints.v1.RecordsRequest
+	4,  // 19: stepahead.hints.v1.Hints.Announce:output_type -> stepahead.hints.v1.Reply
+	2,  // 20: stepahead.hints.v1.Relay.Records:output_type -> stepahead.hints.v1.Relayed
+	19, // [19:21] is the sub-list for method output_type
+	17, // [17:19] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_hints_hintspb_hints_proto_init() }
@@ -1628,13 +1743,14 @@ func file_hints_hintspb_hints_proto_init() {
 		(*Schedule_Window)(nil),
 	}
 	file_hints_hintspb_hints_proto_msgTypes[15].OneofWrappers = []any{}
+	file_hints_hintspb_hints_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hints_hintspb_hints_proto_rawDesc), len(file_hints_hintspb_hints_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

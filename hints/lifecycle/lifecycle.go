@@ -86,6 +86,7 @@ type Announcer struct {
 // message is a hint to be sent.
 type message struct {
 	hint     hints.Hint
+	said     time.Time
 	complete func(ctx context.Context, h *hints.Hint) error
 }
 
@@ -132,7 +133,7 @@ func New(o Options) (*Announcer, error) {
 }
 
 // Say has a hint of kind Start or Checkpoint sent: it fills in ID, Job, Run, a TTL and confidence that are 0, and the sequence of a
-// checkpoint, which is that of the calls. A hint that is not valid is an error. complete, if not nil, fills in the rest before the hint
+// checkpoint, which is that of the calls, and, as often as it is sent, how long ago it was said. A hint that is not valid is an error. complete, if not nil, fills in the rest before the hint
 // is sent; its error is reported, and the hint not sent. Files that it has no room for are left out (hints.Hint.Fit).
 func (a *Announcer) Say(h hints.Hint, complete func(ctx context.Context, h *hints.Hint) error) error {
 	full, err := a.add(h, complete)
@@ -172,7 +173,7 @@ func (a *Announcer) add(h hints.Hint, complete func(ctx context.Context, h *hint
 		a.waiting = a.waiting[1:]
 		a.stats.Lost++
 	}
-	a.waiting = append(a.waiting, &message{h, complete})
+	a.waiting = append(a.waiting, &message{h, a.o.testing.now(), complete})
 	select {
 	case a.wake <- struct{}{}:
 	default:

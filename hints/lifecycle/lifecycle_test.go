@@ -361,3 +361,39 @@ func TestRefusesOptions(t *testing.T) {
 		t.Errorf("no kind: %v", err)
 	}
 }
+
+// TestAgo: a hint says how long ago it was said, whenever it is told.
+func TestAgo(t *testing.T) {
+	c := newCluster(t)
+	var mu sync.Mutex
+	now := time.Now()
+	pass := func(d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(d)
+	}
+	var a *agent
+	an := c.announcer(func(n int) { // nobody is there at first
+		pass(7 * time.Second)
+		if n == 2 {
+			a = c.start("dn1", hints.Accept())
+		}
+	}, func(o *Options) {
+		o.testing.now = func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return now
+		}
+	})
+	must(t, an.Say(about(hints.Committed), func(context.Context, *hints.Hint) error {
+		pass(3 * time.Second)
+		return nil
+	}))
+	flush(t, an)
+	must(t, an.Say(about(hints.Deleted), nil))
+	flush(t, an)
+	took := a.hints()
+	if len(took) != 2 || took[0].Checkpoint.Ago != 17*time.Second || took[1].Checkpoint.Ago != 0 {
+		t.Fatalf("took %+v", took)
+	}
+}

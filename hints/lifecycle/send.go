@@ -69,7 +69,7 @@ func (s *sender) send(ctx context.Context, m *message) {
 	pause := firstPause
 	var before error
 	for try := 1; ; try++ {
-		told, err := s.round(ctx, m.hint)
+		told, err := s.round(ctx, m.now(s.a.o.testing.now()))
 		if ctx.Err() != nil && err != nil && !errors.Is(err, ErrRefused) { // that this try was cut short is no reason
 			err = ended(before)
 		}
@@ -92,6 +92,17 @@ func (s *sender) send(ctx context.Context, m *message) {
 		}
 		pause = min(2*pause, longest)
 	}
+}
+
+// now is the hint as it is sent at a time: what it says happened when it was said.
+func (m *message) now(at time.Time) hints.Hint {
+	h := m.hint
+	if h.Checkpoint != nil {
+		c := *h.Checkpoint
+		c.Ago = min(max(at.Sub(m.said), 0), hints.MaxTTL)
+		h.Checkpoint = &c
+	}
+	return h
 }
 
 // ended says that a hint is lost because nobody waited until it was told, and why it was not told before.

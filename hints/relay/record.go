@@ -59,6 +59,17 @@ type Checkpoint struct {
 	Site         string           `json:"site,omitempty"`
 	ExpectedInMS int64            `json:"expected_in_ms,omitempty"`
 	Sequence     uint64           `json:"sequence,omitempty"`
+	// AgoMS is how long before the sending that happened which is said, by the sender's clock.
+	AgoMS    int64   `json:"ago_ms,omitempty"`
+	Result   *Result `json:"result,omitempty"`
+	Decision string  `json:"decision,omitempty"`
+}
+
+// Result is one thing that an evaluation has found.
+type Result struct {
+	Metric     string   `json:"metric,omitempty"`
+	Value      *float64 `json:"value,omitempty"`
+	Regression bool     `json:"regression"`
 }
 
 // CheckpointFile is one file of a committed checkpoint. A CRC of 0 is not known.
@@ -105,6 +116,10 @@ func RecordOf(h hints.Hint, user string, received time.Time, name func(path stri
 		r.Checkpoint = &Checkpoint{
 			State: c.State.String(), Path: name(c.Path), Step: c.Step, Layout: c.Layout, SaveID: c.SaveID, Urgency: c.Urgency,
 			Evaluation: c.Evaluation, Site: c.Site, ExpectedInMS: c.ExpectedIn.Milliseconds(), Sequence: c.Sequence,
+			AgoMS: c.Ago.Milliseconds(), Decision: string(c.Decision),
+		}
+		if found := c.Result; found != nil {
+			r.Checkpoint.Result = &Result{Metric: found.Metric, Value: found.Value, Regression: found.Regression}
 		}
 		for _, f := range c.Files {
 			r.Checkpoint.Files = append(r.Checkpoint.Files, CheckpointFile(f))

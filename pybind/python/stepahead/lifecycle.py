@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -36,8 +37,11 @@ __all__ = [
     "configure",
     "deleted",
     "evaluation_cancelled",
+    "evaluation_decided",
     "evaluation_done",
+    "evaluation_loaded",
     "evaluation_opened",
+    "evaluation_result",
     "evaluation_scheduled",
     "hook_saves",
     "loss_spike",
@@ -277,6 +281,44 @@ def evaluation_opened(checkpoint: Path, evaluation: str = "", *, site: str = "")
 def evaluation_done(checkpoint: Path, evaluation: str = "") -> None:
     """An evaluation has its result, and reads the checkpoint no more."""
     _say("evaluation-done", checkpoint, evaluation=_arguments.text("evaluation", evaluation))
+
+
+def evaluation_loaded(checkpoint: Path, evaluation: str = "") -> None:
+    """An evaluation has read all that it needs of a checkpoint, and computes: so reading is told from slow benchmarks."""
+    _say("evaluation-loaded", checkpoint, evaluation=_arguments.text("evaluation", evaluation))
+
+
+def evaluation_result(
+    checkpoint: Path, evaluation: str = "", *, metric: str = "", value: float | None = None, regression: bool = False
+) -> None:
+    """An evaluation has found something: call it for each metric.
+
+    Args:
+        checkpoint: its folder or file.
+        evaluation: its name, where a checkpoint has several.
+        metric: what was measured, where it is several things.
+        value: the number, where there is a finite one.
+        regression: it is worse than it may be. The first such result ends the time in which the regression was not known.
+    """
+    number = None if value is None else _arguments.number("value", float(value))
+    _say(
+        "evaluation-result",
+        checkpoint,
+        evaluation=_arguments.text("evaluation", evaluation),
+        metric=_arguments.text("metric", metric),
+        value=number if number is not None and math.isfinite(number) else None,
+        regression=bool(regression),
+    )
+
+
+def evaluation_decided(checkpoint: Path, decision: str, evaluation: str = "") -> None:
+    """What is done with the run after an evaluation: "continue", "rollback" or "stop"."""
+    _say(
+        "evaluation-decided",
+        checkpoint,
+        decision=_arguments.text("decision", decision),
+        evaluation=_arguments.text("evaluation", evaluation),
+    )
 
 
 def loss_spike(checkpoint: Path, step: int | None = None, *, urgency: float = 1, holds: float = 3600) -> None:

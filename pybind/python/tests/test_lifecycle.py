@@ -86,17 +86,22 @@ def test_each_is_one_line(agent: Agent) -> None:
     lifecycle.evaluation_scheduled(folder, "mmlu", site="dc2", expected_in=60, urgency=0.5, confidence=0.9)
     lifecycle.evaluation_cancelled(folder, "mmlu")
     lifecycle.evaluation_opened(folder, "mmlu", site="dc2")
+    lifecycle.evaluation_loaded(folder, "mmlu")
+    lifecycle.evaluation_result(folder, "mmlu", metric="acc", value=0.25, regression=True)
+    lifecycle.evaluation_result(folder, "mmlu", metric="loss", value=float("nan"))
     lifecycle.evaluation_done(folder, "mmlu")
+    lifecycle.evaluation_decided(folder, "rollback", "mmlu")
     lifecycle.loss_spike(folder, 8)
     lifecycle.deleted(folder)
     lifecycle.starting(
         folder, ranks=RANKS, ranks_per_host=2, expected_in=30, files={agent.store / "config.yaml": RANKS}
     )
     after = lifecycle.told(60)
-    assert after.done and after.refused == after.lost == 0 and after.told >= 9
+    assert after.done and after.refused == after.lost == 0 and after.told >= 13
     records = agent.told()
     states = ["saving", "committed", "evaluation-scheduled", "evaluation-cancelled"]
-    states += ["evaluation-opened", "evaluation-done", "loss-spike", "deleted"]
+    states += ["evaluation-opened", "evaluation-loaded", "evaluation-result", "evaluation-result", "evaluation-done"]
+    states += ["evaluation-decided", "loss-spike", "deleted"]
     assert [r["checkpoint"]["state"] for r in records[:-1]] == states
     assert {(r["job"], r["run"]) for r in records} == {("job", "run")}
     assert {r["checkpoint"]["path"] for r in records[:-1]} == {"/runs/global_step7"}
@@ -107,6 +112,10 @@ def test_each_is_one_line(agent: Agent) -> None:
     assert planned["confidence"] == 0.9
     assert (planned["checkpoint"]["evaluation"], planned["checkpoint"]["site"]) == ("mmlu", "dc2")
     assert planned["checkpoint"]["expected_in_ms"] == 60_000 and planned["checkpoint"]["urgency"] == 0.5
+    results = [r["checkpoint"]["result"] for r in records if r.get("checkpoint", {}).get("result")]
+    assert results == [{"metric": "acc", "value": 0.25, "regression": True}, {"metric": "loss", "regression": False}]
+    assert [r["checkpoint"].get("decision") for r in records[-4:-1]] == ["rollback", None, None]
+    assert all(0 <= r["checkpoint"].get("ago_ms", 0) < 60_000 for r in records[:-1])
     start = records[-1]["start"]
     hot = {"path": "/runs/global_step7/mp_rank_00_model_states.pt", "readers": RANKS}
     assert start["ranks"] == RANKS and start["ranks_per_host"] == 2 and start["expected_in_ms"] == 30_000
@@ -157,6 +166,8 @@ def test_loaders_job(agent: Agent, dataset: pathlib.Path, monkeypatch: pytest.Mo
         (lambda: lifecycle.loss_spike("x", urgency=2), "urgency"),
         (lambda: lifecycle.evaluation_scheduled("x", confidence=1.5), "confidence"),
         (lambda: lifecycle.evaluation_scheduled("x", site="\n"), "site"),
+        (lambda: lifecycle.evaluation_decided("x", "wait"), "decision"),
+        (lambda: lifecycle.evaluation_result("x", metric="\n"), "metric"),
         (lambda: lifecycle.starting(ranks=8, ranks_per_host=8), "checkpoint"),
         (lambda: lifecycle.starting("x", ranks=8, ranks_per_host=9), "ranks_per_host"),
         (lambda: lifecycle.starting("x", ranks=8, ranks_per_host=8, tensor_parallel=3), "divided"),
