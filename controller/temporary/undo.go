@@ -129,7 +129,7 @@ func (u *undoing) policy(ctx context.Context) error {
 	switch {
 	case now == was:
 		return nil
-	case now != *u.m.Raised.Policy:
+	case now.Name != u.m.Raised.Policy.Name:
 		u.note("%s: its storage policy is %s, given by somebody else, and stays", u.st.Address(u.m.Path), now.Name)
 		return nil
 	}

@@ -1,0 +1,259 @@
+package sources
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// raised has a file itself have more replicas, for every client of its path.
+type raised struct {
+	hot
+	policy string // the storage policy by which they are made; "": that of the file
+}
+
+// file is what a store can do for files that are raised.
+type file interface {
+	store.Store
+	store.Replicator
+	store.Attributer
+}
+
+// able tells whether the store can do what is needed.
+func (r raised) able(s subject) (file, store.StoragePolicer, error) {
+	st, ok := s.st.(file)
+	policies, has := s.st.(store.StoragePolicer)
+	if !ok || r.policy != "" && !has {
+		return nil, nil, &controller.Error{Reason: plan.ReasonMeans, Err: fmt.Errorf("%s: the store has no replicas, attributes or storage policies: %w", s.st.Address(s.name), errors.ErrUnsupported)}
+	}
+	return st, policies, nil
+}
+
+func (r raised) Fact(ctx context.Context, m plan.Make) (json.RawMessage, error) {
+	s, err := r.subject(controller.Placement{Make: m})
+	if err != nil {
+		return nil, err
+	}
+	st, policies, err := r.able(s)
+	if err != nil {
+		return nil, err
+	}
+	info, err := s.original(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := located{Size: info.Size, Was: &temporary.State{Replicas: info.Replicas}}
+	if info.Replicas < 1 {
+		return nil, &controller.Error{Reason: plan.ReasonMeans, Err: fmt.Errorf("%s: the store does not tell its replication: %w", s.st.Address(s.name), errors.ErrUnsupported)}
+	}
+	if err := r.free(ctx, st, s.name); err != nil {
+		return nil, explain(err)
+	}
+	if r.policy != "" {
+		p, err := policies.StoragePolicy(ctx, s.name)
+		if err != nil {
+			return nil, explain(err)
+		}
+		if p.Name == r.policy {
+			return nil, &controller.Error{Reason: plan.ReasonMeans, Err: fmt.Errorf("%s: its storage policy is %s already", s.st.Address(s.name), p.Name)}
+		}
+		f.Was.Policy = &p
+	}
+	if f.Spread, err = s.locate(ctx, info.Size); err != nil {
+		return nil, explain(err)
+	}
+	return json.Marshal(f)
+}
+
+// free looks that no other placement has raised the file: as it is now is how it is to be afterwards.
+func (r raised) free(ctx context.Context, st file, name string) error {
+	value, ok, err := st.Attribute(ctx, name, temporary.Attribute)
+	if err != nil || !ok {
+		return err
+	}
+	if _, err := st.Stat(ctx, string(value)); errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing is left of it but the attribute
+	}
+	return fmt.Errorf("%w: %s is raised by the placement of %s, which is undone first", store.ErrUnavailable, st.Address(name), value)
+}
+
+func (r raised) Make(ctx context.Context, p controller.Placement, t controller.Tools) (controller.Made, error) {
+	end := r.o.Clock.Now() + p.Lease
+	s, err := r.subject(p)
+	if err != nil {
+		return controller.Made{}, err
+	}
+	if _, err := s.original(ctx); err != nil {
+		return controller.Made{}, err
+	}
+	f, err := parseFact(p.Fact)
+	if err == nil && f.Was == nil {
+		err = errors.New("the fact of a placement says nothing of the replication")
+	}
+	if err != nil {
+		return controller.Made{}, err
+	}
+	m := r.mark(s, p)
+	m.Was, m.Raised = f.Was, &temporary.State{Replicas: f.Was.Replicas + max(p.Make.Extra, 1)}
+	if r.policy != "" {
+		m.Raised.Policy = &store.StoragePolicy{Name: r.policy, Own: true}
+	}
+	err = r.raise(ctx, s, m, t)
+	if err == nil {
+		err = r.rise(ctx, s, m, f.Size, end)
+	}
+	if err != nil {
+		return controller.Made{}, r.giveUp(ctx, p.Make.ID, t, err)
+	}
+	return controller.Made{}, nil
+}
+
+// raise changes the file. Everything is there before it that is needed to undo it, and the storage policy is changed before the replication.
+func (r raised) raise(ctx context.Context, s subject, m temporary.Mark, t controller.Tools) error {
+	st, policies, err := r.able(s)
+	if err != nil {
+		return err
+	}
+	if err := r.writeMark(ctx, st, m, t); err != nil {
+		return err
+	}
+	change := func(do func(context.Context) error) error { return temporary.Change(ctx, t.Fence, do) }
+	err = change(func(ctx context.Context) error {
+		return st.SetAttribute(ctx, s.name, temporary.Attribute, []byte(m.Name()))
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := s.original(ctx); err != nil { // the attribute may have been given to another file that has the name by now
+		return err
+	}
+	if m.Raised.Policy != nil {
+		if err := change(func(ctx context.Context) error { return policies.SetStoragePolicy(ctx, s.name, m.Raised.Policy.Name) }); err != nil {
+			return err
+		}
+	}
+	return change(func(ctx context.Context) error { return st.SetReplication(ctx, s.name, m.Raised.Replicas) })
+}
+
+// rise waits until the replicas are there, or no more come, or the lease is over. What has come serves.
+func (r raised) rise(ctx context.Context, s subject, m temporary.Mark, size int64, end time.Duration) error {
+	if size == 0 {
+		return nil
+	}
+	best, last := 0, r.o.Clock.Now()
+	for {
+		now, err := s.locate(ctx, size)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		least, _, all := now.counts()
+		at := r.o.Clock.Now()
+		if err == nil && all > best {
+			best, last = all, at
+		}
+		switch {
+		case err == nil && least >= m.Raised.Replicas:
+			return nil
+		case errors.Is(err, fs.ErrNotExist):
+			return err
+		case at >= end || at-last >= r.o.Patience:
+			r.o.Log.Warn("a hot file has fewer replicas than it was to have", zap.String("path", s.name), zap.Int("replicas", best),
+				zap.Int("wanted", m.Raised.Replicas*len(now.Blocks)), zap.Error(err))
+			return nil
+		}
+		if err := r.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (r raised) pause(ctx context.Context) error {
+	select {
+	case <-r.o.Clock.After(r.o.Poll):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (raised) Publish(context.Context, controller.Placement, controller.Tools) error  { return nil }
+func (raised) Withdraw(context.Context, controller.Placement, controller.Tools) error { return nil }
+
+func (r raised) Extend(ctx context.Context, p controller.Placement, t controller.Tools) error {
+	_, err := r.extend(ctx, p, t)
+	return err
+}
+
+// Remove lowers the file, waits until the replicas that were made are gone, and reports how those lie that stay.
+func (r raised) Remove(ctx context.Context, p controller.Placement, t controller.Tools) error {
+	if _, err := r.undo(ctx, p.Make.ID, t); err != nil {
+		return err
+	}
+	if p.Fact == nil {
+		return nil // nothing was begun
+	}
+	s, err := r.subject(p)
+	if err != nil {
+		return err
+	}
+	f, err := parseFact(p.Fact)
+	if err != nil || f.Size == 0 {
+		return err
+	}
+	return r.verify(ctx, s, p, f)
+}
+
+func (r raised) verify(ctx context.Context, s subject, p controller.Placement, f located) error {
+	_, beforeMost, beforeAll := f.Spread.counts()
+	until := r.o.Clock.Now() + r.o.Patience
+	for {
+		now, err := s.placed(ctx, f.Size)
+		_, most, all := now.counts()
+		gone := most <= max(beforeMost, f.Was.Replicas)
+		late := r.o.Clock.Now() >= until
+		switch reason := reasonOf(err); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && (reason == plan.ReasonSource || reason == plan.ReasonIdentity):
+			return nil // the file is gone: there is nothing to compare
+		case err != nil && late:
+			return explain(err)
+		case err == nil && (gone || late):
+			r.report(Restoration{
+				Placement: p.Make.ID, Means: p.Make.Means, Path: s.name, Blocks: len(now.Blocks), Before: beforeAll, Kept: f.Spread.keeps(now), After: all,
+				FullestBefore: f.Spread.fullest(), FullestAfter: now.fullest(), Excess: !gone,
+			})
+			return nil
+		}
+		if err := r.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// placed is where the file lies, if it still is the version that was raised.
+func (s subject) placed(ctx context.Context, size int64) (spread, error) {
+	if _, err := s.original(ctx); err != nil {
+		return spread{}, err
+	}
+	return s.locate(ctx, size)
+}
+
+func (r raised) report(x Restoration) {
+	log := r.o.Log.Info
+	if !x.Exact() {
+		log = r.o.Log.Warn
+	}
+	log("a hot file was lowered", zap.Uint64("placement", uint64(x.Placement)), zap.String("path", x.Path), zap.Stringer("placed", x))
+	r.o.Restored(x)
+}

@@ -1,0 +1,550 @@
+package sources
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
+	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/storetest"
+)
+
+// fakeClock passes whenever somebody waits for it.
+type fakeClock struct {
+	mu  sync.Mutex
+	now time.Duration
+}
+
+func (c *fakeClock) Now() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *fakeClock) After(d time.Duration) <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now += d
+	passed := make(chan time.Time, 1)
+	passed <- time.Time{}
+	return passed
+}
+
+type home struct{ store.Store }
+
+func (h home) Home() store.Store { return h.Store }
+func (h home) Site(context.Context, string) (store.Store, error) {
+	return nil, errors.New("there is no other site")
+}
+
+// rig is one controller at a cluster.
+type rig struct {
+	*process
+	clock    *fakeClock
+	makers   map[plan.Means]controller.Maker
+	restored []Restoration
+	tools    controller.Tools
+	fact     []byte
+}
+
+func newRig(t testing.TB, p *process) *rig {
+	t.Helper()
+	r := &rig{process: p, clock: &fakeClock{}}
+	var err error
+	r.makers, err = New(Options{
+		Stores: home{p}, Controller: "c1", Key: testKey(t), Clock: r.clock, Restored: func(x Restoration) { r.restored = append(r.restored, x) },
+	})
+	must(t, err)
+	r.tools.Fence = func(context.Context) error { return nil }
+	return r
+}
+
+func testKey(t testing.TB) catalogue.Key {
+	k, err := catalogue.NewKey("test", make([]byte, 32))
+	must(t, err)
+	return k
+}
+
+const hotFile = "/sets/hot"
+
+// put writes the hot file.
+func put(t testing.TB, c *cluster, blocks int) []byte {
+	t.Helper()
+	content := make([]byte, blocks*1024-100)
+	rand.NewChaCha8([32]byte{1}).Read(content)
+	storetest.Put(t, c, hotFile, content)
+	return content
+}
+
+func (r *rig) placement(t testing.TB, m plan.Means, extra int) controller.Placement {
+	t.Helper()
+	info, err := r.Stat(t.Context(), hotFile)
+	must(t, err)
+	p := controller.Placement{Lease: time.Hour, Make: plan.Make{ID: 7, Means: m, Path: hotFile, Identity: string(info.Identity), Extra: extra, Job: "job", Why: "why"}}
+	p.Publish = &plan.Publish{ID: 7, Means: m, Path: hotFile, Identity: string(info.Identity), Readers: 24, Job: "job"}
+	return p
+}
+
+// whole does everything that is done with a placement, until an error.
+func (r *rig) whole(ctx context.Context, p controller.Placement, check func()) (err error) {
+	m := r.makers[p.Make.Means]
+	if p.Fact, err = m.Fact(ctx, p.Make); err != nil {
+		return err
+	}
+	r.fact = p.Fact
+	_, err = m.Make(ctx, p, r.tools)
+	for _, step := range []func(context.Context, controller.Placement, controller.Tools) error{m.Publish, m.Extend} {
+		if err == nil {
+			err = step(ctx, p, r.tools)
+		}
+	}
+	if err == nil && check != nil {
+		check()
+	}
+	for _, step := range []func(context.Context, controller.Placement, controller.Tools) error{m.Withdraw, m.Remove} {
+		if err == nil {
+			err = step(ctx, p, r.tools)
+		}
+	}
+	return err
+}
+
+// TestAll: each means gives the file what it is to, and takes it back. What is done twice does no harm.
+func TestAll(t *testing.T) {
+	for _, test := range []struct {
+		means        plan.Means
+		extra, nodes int
+		exact        bool
+	}{{plan.Even, 0, 9, true}, {plan.Sibling, 6, 9, true}, {plan.StorageType, 5, 9, true}, {plan.Raise, 1, 40, false}} {
+		t.Run(string(test.means), func(t *testing.T) {
+			c := newCluster(t, test.nodes, test.nodes)
+			c.lag = 3
+			content := put(t, c, 16)
+			before := c.tree(t)
+			r := newRig(t, &process{cluster: c})
+			p := r.placement(t, test.means, test.extra)
+			m := r.makers[test.means]
+			check := func() {
+				again := p
+				var err error
+				again.Fact, err = m.Fact(t.Context(), p.Make)
+				if test.means == plan.Even || test.means == plan.Sibling {
+					must(t, err)
+					_, err := m.Make(t.Context(), again, r.tools)
+					must(t, errors.Join(err, m.Publish(t.Context(), again, r.tools)))
+				} else if err == nil {
+					t.Error("the fact of a file that is raised would be wrong")
+				}
+				r.checkMade(t, p, content, before)
+			}
+			must(t, r.whole(t.Context(), p, check))
+			must(t, m.Remove(t.Context(), p, r.tools))
+			after := c.tree(t)
+			if test.exact && after != before {
+				t.Errorf("now\n%s\nwas\n%s", after, before)
+			}
+			if left, err := temporary.List(t.Context(), c); err != nil || len(left) > 0 {
+				t.Errorf("marks: %v, %v", left, err)
+			}
+			for _, x := range r.restored {
+				if x.Exact() != (after == before) || x.Before != 48 || x.After != 48 {
+					t.Errorf("reported %+v", x)
+				}
+			}
+			if want := test.means == plan.StorageType || test.means == plan.Raise; (len(r.restored) > 0) != want {
+				t.Errorf("reported %v", r.restored)
+			}
+		})
+	}
+}
+
+// checkMade looks at the world while a placement lasts.
+func (r *rig) checkMade(t *testing.T, p controller.Placement, content []byte, before string) {
+	t.Helper()
+	info, err := r.Stat(t.Context(), hotFile)
+	must(t, err)
+	original, err := r.Locate(t.Context(), hotFile, 0, info.Size)
+	must(t, err)
+	row, err := catalogue.Resolve(t.Context(), r.process, r.Address(hotFile), catalogue.ResolverOptions{Keys: testKey(t).Keys()})
+	if p.Make.Means == plan.StorageType || p.Make.Means == plan.Raise {
+		if len(original) != 16*(3+p.Make.Extra) || !errors.Is(err, catalogue.ErrNone) {
+			t.Errorf("%d replicas; row: %v", len(original), err)
+		}
+		return
+	}
+	must(t, err)
+	if row.Identity != p.Make.Identity || row.Sources.Readers != 24 || row.Sources.Size != info.Size || row.TTL != time.Hour {
+		t.Errorf("row: %+v", row)
+	}
+	if now := r.tree(t); !strings.HasPrefix(now, before) {
+		t.Errorf("the original is not what it was:\n%s\nwas\n%s", now, before)
+	}
+	if p.Make.Means == plan.Even {
+		if len(row.Sources.Siblings) != 0 {
+			t.Errorf("siblings: %+v", row.Sources.Siblings)
+		}
+		return
+	}
+	s := row.Sources.Siblings[0]
+	if got := storetest.Get(t, r.process, s.Name); !bytes.Equal(got, content) {
+		t.Errorf("the sibling has other bytes")
+	}
+	copies, err := r.Locate(t.Context(), s.Name, 0, info.Size)
+	must(t, err)
+	if len(copies) != 16*6 {
+		t.Errorf("the sibling has %d replicas", len(copies))
+	}
+	for _, a := range copies {
+		if slices.ContainsFunc(original, func(b store.Replica) bool { return a.Off == b.Off && a.Node == b.Node }) {
+			t.Errorf("block %d of the sibling is on %s, as that of the original", a.Off, a.Node)
+		}
+	}
+	if now, err := r.Stat(t.Context(), s.Name); err != nil || now.Identity != s.Identity {
+		t.Errorf("the sibling is %v, %v, the row says %v", now.Identity, err, s.Identity)
+	}
+}
+
+// TestKilledAnywhere: the controller is killed before or after each change; whoever sweeps then, or the next controller with what the journal has, leaves
+// nothing, and the file is what it was.
+func TestKilledAnywhere(t *testing.T) {
+	for _, means := range []plan.Means{plan.Even, plan.Sibling, plan.StorageType} {
+		t.Run(string(means), func(t *testing.T) {
+			for dies := 1; ; dies++ {
+				alive := 0
+				for mode := range 4 {
+					c := newCluster(t, 9, 9)
+					put(t, c, 16)
+					before := c.tree(t)
+					r := newRig(t, &process{cluster: c, dies: dies, after: mode&1 != 0})
+					p := r.placement(t, means, 6)
+					if means == plan.StorageType {
+						p.Make.Extra = 5
+					}
+					err := r.whole(t.Context(), p, nil)
+					if err == nil {
+						alive++
+						continue
+					}
+					if !errors.Is(err, errKilled) {
+						t.Fatalf("%d: %v", dies, err)
+					}
+					next := newRig(t, &process{cluster: c})
+					if mode&2 != 0 {
+						p.Fact = r.fact // the journal has it
+						m := next.makers[means]
+						must(t, errors.Join(m.Withdraw(t.Context(), p, next.tools), m.Remove(t.Context(), p, next.tools)))
+					}
+					_, err = temporary.Sweep(t.Context(), next.process, temporary.SweepOptions{All: true})
+					must(t, err)
+					if now := c.tree(t); now != before {
+						t.Fatalf("killed at %d (%d), after %q, undone by %q:\n%s\nwas\n%s", dies, mode, r.log, next.log, now, before)
+					}
+				}
+				if alive == 4 {
+					if dies < 6 {
+						t.Errorf("only %d changes: the test proves nothing", dies-1)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+// TestRefused: where the store refuses, the reason is right and nothing is left.
+func TestRefused(t *testing.T) {
+	gone := func(t *testing.T, c *cluster) { must(t, c.Remove(t.Context(), hotFile)) }
+	other := func(t *testing.T, c *cluster) {
+		must(t, c.Remove(t.Context(), hotFile))
+		storetest.Put(t, c, hotFile, []byte("another version"))
+	}
+	refuse := func(what string, err error) func(*testing.T, *cluster) {
+		return func(_ *testing.T, c *cluster) { c.refuse[what] = err }
+	}
+	for _, test := range []struct {
+		name  string
+		means plan.Means
+		spoil func(*testing.T, *cluster)
+		want  plan.Reason
+	}{
+		{"quota", plan.StorageType, refuse("SetReplication", syscall.EDQUOT), plan.ReasonSite},
+		{"erasure-coded", plan.StorageType, refuse("SetReplication", errors.ErrUnsupported), plan.ReasonMeans},
+		{"no right to replicate", plan.StorageType, refuse("SetReplication", fs.ErrPermission), plan.ReasonMeans},
+		{"no policies", plan.StorageType, refuse("SetStoragePolicy", errors.ErrUnsupported), plan.ReasonMeans},
+		{"no right to set the policy", plan.StorageType, refuse("SetStoragePolicy", fs.ErrPermission), plan.ReasonMeans},
+		{"no attributes", plan.StorageType, refuse("SetAttribute", errors.ErrUnsupported), plan.ReasonMeans},
+		{"store away", plan.StorageType, refuse("SetReplication", store.ErrUnavailable), plan.ReasonFailed},
+		{"raise: quota", plan.Raise, refuse("SetReplication", syscall.EDQUOT), plan.ReasonSite},
+		{"raise: too many", plan.Raise, refuse("SetReplication", fs.ErrInvalid), plan.ReasonMeans},
+		{"sibling: full", plan.Sibling, refuse("create", syscall.ENOSPC), plan.ReasonSite},
+		{"sibling: no node left", plan.Sibling, refuse("create", store.ErrUnavailable), plan.ReasonFailed},
+		{"even: gone", plan.Even, gone, plan.ReasonSource},
+		{"even: replaced", plan.Even, other, plan.ReasonIdentity},
+		{"sibling: gone", plan.Sibling, gone, plan.ReasonSource},
+		{"sibling: replaced", plan.Sibling, other, plan.ReasonIdentity},
+		{"storage-type: gone", plan.StorageType, gone, plan.ReasonSource},
+		{"storage-type: replaced", plan.StorageType, other, plan.ReasonIdentity},
+		{"raise: gone", plan.Raise, gone, plan.ReasonSource},
+		{"policy already", plan.StorageType, func(t *testing.T, c *cluster) {
+			must(t, (&process{cluster: c}).SetStoragePolicy(t.Context(), hotFile, "COLD"))
+		}, plan.ReasonMeans},
+	} {
+		for _, early := range []bool{true, false} { // before anything, or between the fact and the making
+			t.Run(fmt.Sprint(test.name, early), func(t *testing.T) {
+				c := newCluster(t, 9, 9)
+				put(t, c, 4)
+				r := newRig(t, &process{cluster: c})
+				p := r.placement(t, test.means, 2)
+				if early {
+					test.spoil(t, c)
+				}
+				m := r.makers[test.means]
+				var err error
+				p.Fact, err = m.Fact(t.Context(), p.Make)
+				if !early {
+					must(t, err)
+					test.spoil(t, c)
+				}
+				before := c.tree(t)
+				if err == nil {
+					_, err = m.Make(t.Context(), p, r.tools)
+				}
+				if err == nil {
+					err = m.Publish(t.Context(), p, r.tools)
+				}
+				if err == nil && test.name == "policy already" && !early {
+					return // somebody set it in between: it is given back as it was found by then
+				}
+				var known *controller.Error
+				if !errors.As(err, &known) || known.Reason != test.want {
+					t.Errorf("%v, want the reason %s", err, test.want)
+				}
+				if now := c.tree(t); now != before {
+					t.Errorf("now\n%s\nwas\n%s", now, before)
+				}
+				must(t, m.Remove(t.Context(), p, r.tools))
+				if now := c.tree(t); now != before {
+					t.Errorf("after a remove\n%s\nwas\n%s", now, before)
+				}
+			})
+		}
+	}
+}
+
+// TestReplacedMeanwhile: a file that gets another version at any change of a making, or of an undoing, is never touched after that, and nothing is left.
+func TestReplacedMeanwhile(t *testing.T) {
+	for _, means := range []plan.Means{plan.Even, plan.Sibling, plan.StorageType} {
+		for at := 1; at < 30; at++ {
+			c := newCluster(t, 9, 9)
+			put(t, c, 4)
+			r := newRig(t, &process{cluster: c})
+			p := r.placement(t, means, 2)
+			n, replaced := 0, ""
+			c.onDo = func(string) {
+				if n++; n == at {
+					must(t, c.Remove(t.Context(), hotFile))
+					storetest.Put(t, c, hotFile, bytes.Repeat([]byte("new"), 2000))
+					replaced = c.line(t)
+				}
+			}
+			err := r.whole(t.Context(), p, nil)
+			c.onDo = nil
+			if replaced == "" {
+				must(t, err)
+				break
+			}
+			m := r.makers[means]
+			must(t, errors.Join(m.Withdraw(t.Context(), p, r.tools), m.Remove(t.Context(), p, r.tools)))
+			if left, err := temporary.List(t.Context(), c); err != nil || len(left) > 0 {
+				t.Errorf("%s at %d: marks %v, %v", means, at, left, err)
+			}
+			now := c.line(t)
+			raced := slices.Contains([]string{"attribute", "policy COLD", "policy ", "replication 5", "replication 3"}, r.log[at-1])
+			if now != replaced && !raced { // a call that was on its way is not to be had back; what follows is not made
+				t.Errorf("%s at %d, after %q: the new version is\n%s\nwas\n%s", means, at, r.log, now, replaced)
+			}
+			if raced && strings.Contains(now, "attribute=\"/") {
+				t.Errorf("%s at %d: %s", means, at, now)
+			}
+		}
+	}
+}
+
+// line is the hot file's alone.
+func (c *cluster) line(t testing.TB) string {
+	for _, line := range strings.Split(c.tree(t), "\n") {
+		if strings.HasPrefix(line, hotFile+" ") {
+			return line
+		}
+	}
+	return ""
+}
+
+// TestNodesDie: replicas that never come are not waited for for ever, and lowering leaves what can be had.
+func TestNodesDie(t *testing.T) {
+	c := newCluster(t, 9, 5)
+	put(t, c, 16)
+	r := newRig(t, &process{cluster: c})
+	p := r.placement(t, plan.StorageType, 6) // there are only five tagged nodes
+	m := r.makers[plan.StorageType]
+	var err error
+	p.Fact, err = m.Fact(t.Context(), p.Make)
+	must(t, err)
+	c.onDo = func(what string) {
+		if strings.HasPrefix(what, "replication") {
+			c.nodes[0].dead, c.nodes[7].dead = true, true
+		}
+	}
+	_, err = m.Make(t.Context(), p, r.tools)
+	must(t, err)
+	if took := r.clock.Now(); took < time.Minute || took > 5*time.Minute {
+		t.Errorf("it waited %v", took)
+	}
+	must(t, m.Remove(t.Context(), p, r.tools))
+	x := r.restored[0]
+	if x.Exact() || x.Excess || x.After != 48 || x.Kept < 48-2*16 || x.FullestAfter > 16 {
+		t.Errorf("%+v", x)
+	}
+	if left, err := temporary.List(t.Context(), c); err != nil || len(left) > 0 {
+		t.Errorf("marks: %v, %v", left, err)
+	}
+}
+
+// TestLeaseEnds: replicas are not waited for beyond the lease, nor when the call is cut off.
+func TestLeaseEnds(t *testing.T) {
+	c := newCluster(t, 9, 9)
+	c.lag = 1 << 30
+	put(t, c, 4)
+	r := newRig(t, &process{cluster: c})
+	p := r.placement(t, plan.StorageType, 4)
+	p.Lease = 10 * time.Second
+	m := r.makers[plan.StorageType]
+	var err error
+	p.Fact, err = m.Fact(t.Context(), p.Make)
+	must(t, err)
+	_, err = m.Make(t.Context(), p, r.tools)
+	must(t, err)
+	if took := r.clock.Now(); took < 9*time.Second || took > 12*time.Second {
+		t.Errorf("it waited %v of a lease of 10s", took)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.Make(ctx, p, r.tools); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	c.lag = 0
+	must(t, m.Remove(t.Context(), p, r.tools))
+	if !r.restored[0].Exact() {
+		t.Errorf("%+v", r.restored)
+	}
+}
+
+// TestFence: after the fence says no nothing is changed.
+func TestFence(t *testing.T) {
+	for _, means := range []plan.Means{plan.Even, plan.Sibling, plan.StorageType} {
+		for allowed := 0; ; allowed++ {
+			c := newCluster(t, 9, 9)
+			put(t, c, 4)
+			r := newRig(t, &process{cluster: c})
+			checks, lost, changes := 0, errors.New("lost"), -1
+			r.tools.Fence = func(context.Context) error {
+				if checks++; checks > allowed {
+					if changes < 0 {
+						changes = r.made
+					}
+					return lost
+				}
+				return nil
+			}
+			err := r.whole(t.Context(), r.placement(t, means, 2), nil)
+			if err == nil {
+				if allowed < 3 {
+					t.Errorf("%s: %d changes", means, allowed)
+				}
+				break
+			}
+			if !errors.Is(err, lost) || r.made != changes {
+				t.Fatalf("%s: %v; %d changes, %d when it was lost", means, err, r.made, changes)
+			}
+		}
+	}
+}
+
+// TestCorruptCopy: a copy that has other bytes than what was read is not one.
+func TestCorruptCopy(t *testing.T) {
+	c := newCluster(t, 9, 9)
+	put(t, c, 16)
+	before := c.tree(t)
+	r := newRig(t, &process{cluster: c})
+	spoiled := store.Faults(r.process, []store.Fault{{Kind: "corrupt", Op: "read", Path: partBase, Offset: 5000}})
+	var err error
+	r.makers, err = New(Options{Stores: home{struct {
+		store.Store
+		store.PlacedCreator
+	}{spoiled, r.process}}, Controller: "c1", Key: testKey(t), Clock: r.clock})
+	must(t, err)
+	err = r.whole(t.Context(), r.placement(t, plan.Sibling, 6), nil)
+	if !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("%v", err)
+	}
+	if now := c.tree(t); now != before {
+		t.Errorf("now\n%s\nwas\n%s", now, before)
+	}
+}
+
+// TestRate: a making takes as long as its rate has it, whatever that becomes, and stands still while it is 0.
+func TestRate(t *testing.T) {
+	clock := &fakeClock{}
+	var mu sync.Mutex
+	rate, changed := int64(1000), make(chan struct{})
+	p := newPace(clock, func() (int64, <-chan struct{}) {
+		mu.Lock()
+		defer mu.Unlock()
+		return rate, changed
+	})
+	set := func(r int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		rate = r
+		close(changed)
+		changed = make(chan struct{})
+	}
+	for range 10 {
+		must(t, p.take(t.Context(), 1000))
+	}
+	if took := clock.Now(); took < 9*time.Second || took > 9*time.Second+time.Millisecond {
+		t.Errorf("10,000 bytes at 1,000 a second: the last began after %v", took)
+	}
+	set(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- p.take(ctx, 1) }()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("paused: %v", err)
+	}
+	go func() { done <- p.take(t.Context(), 1) }()
+	set(1 << 40)
+	must(t, <-done)
+}
+
+func TestNew(t *testing.T) {
+	for _, o := range []Options{{}, {Controller: "a/b", Stores: home{}, Clock: &fakeClock{}}, {Controller: "a", Clock: &fakeClock{}}, {Controller: "a", Stores: home{}}} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v", o)
+		}
+	}
+}
