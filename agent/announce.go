@@ -59,7 +59,7 @@ func (a *Agent) announce(ctx context.Context, h hints.Hint, c auth.Claims) (hint
 	case h.Progress != nil:
 		return a.tell(ctx, envelope{hint: &h, ev: progressEvent{job: h.Job, run: h.Run, step: h.Progress.Step}})
 	case h.Close != nil:
-		return a.tell(ctx, envelope{hint: &h, ev: closeEvent{job: h.Job, run: h.Run}})
+		return a.closed(ctx, h, c)
 	case h.Window != nil:
 		return a.window(ctx, h)
 	case h.Start != nil, h.Checkpoint != nil:

@@ -60,6 +60,20 @@ func (a *Agent) relayed(ctx context.Context, h hints.Hint, c auth.Claims) (hints
 	return hints.Accept(), nil
 }
 
+// closed takes the end of a run: what was prepared for it is freed, and the controller is told. That it cannot be is no reason to keep anything.
+func (a *Agent) closed(ctx context.Context, h hints.Hint, c auth.Claims) (hints.Reply, error) {
+	r, err := a.tell(ctx, envelope{hint: &h, ev: closeEvent{job: h.Job, run: h.Run}})
+	if err != nil || !r.Accepted || a.o.Relay == nil {
+		return r, err
+	}
+	if _, err := a.o.Relay.Append(ctx, relay.RecordOf(h, c.User, time.Now(), nil)); err != nil {
+		a.metrics.relayFailures.Inc()
+		return r, nil
+	}
+	a.metrics.relayed.Inc()
+	return r, nil
+}
+
 // mayForetell returns the names in the store of all paths of a hint, or the refusal: a path that is not in the store or not below the token's
 // roots, or that its user may not read. What does not exist yet he may.
 func (a *Agent) mayForetell(ctx context.Context, h hints.Hint, c auth.Claims) (map[string]string, *hints.Reply) {

@@ -116,6 +116,52 @@ func TestRelays(t *testing.T) {
 	}
 }
 
+// TestRelaysTheEnd: how far a start is and the end of a run are kept; an end that cannot be is no reason to keep what was prepared.
+func TestRelaysTheEnd(t *testing.T) {
+	c := newCluster(t)
+	keeps := &kept{}
+	c.start("dn1", func(o *Options) { o.Relay = keeps })
+	tr := c.trainer("job", "1", "")
+	tr.taken(0)
+	phase := func(s hints.Start) {
+		s.Ranks, s.RanksPerHost = 16, 8
+		h := tr.hint(hints.Hint{Start: &s})
+		if r := tr.announce(h); !r.Accepted {
+			t.Fatalf("%s: %+v", s.Phase, r)
+		}
+	}
+	phase(hints.Start{Phase: hints.Opened, Files: []hints.HotFile{{Path: "/ckpt/step-7", Readers: 1}}})
+	phase(hints.Start{Phase: hints.Read, Took: hints.Took{Median: time.Second, Last: 2 * time.Second, Bytes: 5}})
+	end := tr.hint(hints.Hint{Close: &hints.Close{}})
+	for range 2 {
+		if r := tr.announce(end); !r.Accepted {
+			t.Fatalf("%+v", r)
+		}
+	}
+	got := keeps.take()
+	if len(got) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	if s := got[0].Start; s == nil || s.Phase != "opened" || len(s.Files) != 1 || s.Files[0].Path != "/ckpt/step-7" {
+		t.Errorf("%+v", s)
+	}
+	if s := got[1].Start; s == nil || s.Phase != "read" || s.MedianMS != 1000 || s.LastMS != 2000 || s.Bytes != 5 || len(s.Files) != 0 {
+		t.Errorf("%+v", s)
+	}
+	if r := got[2]; !r.Ended || r.Start != nil || r.Checkpoint != nil || r.Job != "job" || r.Run != "1" {
+		t.Errorf("%+v", r)
+	}
+	keeps.fail = errors.New("disk full")
+	other := c.trainer("job", "2", "")
+	other.taken(0)
+	if r := other.announce(other.hint(hints.Hint{Close: &hints.Close{}})); !r.Accepted {
+		t.Errorf("%+v", r)
+	}
+	if len(keeps.records) != 0 {
+		t.Errorf("%+v", keeps.records)
+	}
+}
+
 // TestHandsOver: a controller that follows gets each hint when it is kept, and is let go when the agent leaves.
 func TestHandsOver(t *testing.T) {
 	c := newCluster(t)

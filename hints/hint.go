@@ -6,7 +6,8 @@ import (
 )
 
 // ProtocolVersion is the newest version of the messages that this package speaks; it speaks all down to 1.
-// A hint has the lowest version that can say it: 4 about what came of an evaluation, 3 about checkpoints otherwise, 2 with members or windows, else 1.
+// A hint has the lowest version that can say it: 4 about how far a start is and what came of an evaluation, 3 about checkpoints otherwise, 2 with members or
+// windows, else 1.
 const ProtocolVersion = 4
 
 // Hint is something foretold. Exactly one of the kinds is set.
@@ -109,12 +110,49 @@ type Progress struct {
 // Close ends a run: what was prepared for it is freed at once.
 type Close struct{}
 
-// Start foretells that a job starts and what it reads first.
+// Start foretells that a job starts and what it reads first; in a later phase it says how far the job's ranks are with that.
 type Start struct {
+	Phase               StartPhase
 	Ranks, RanksPerHost uint32
-	// ExpectedIn is when it starts, from the hint's arrival.
+	// ExpectedIn is when it starts, from the hint's arrival. Only of Announced.
 	ExpectedIn time.Duration
-	Files      []HotFile
+	// Files are those that ranks read; of the phases after Announced also folders that they are in, or none for all that were announced.
+	Files []HotFile
+	// Took is how long reading took. Only of Read.
+	Took Took
+}
+
+// StartPhase is how far a start is. The numbers cross the wire.
+type StartPhase int
+
+// The phases of a start.
+const (
+	// Announced: the job will start.
+	Announced StartPhase = 0
+	// Opened: the first rank has opened the files.
+	Opened StartPhase = 1
+	// Read: all ranks have read them.
+	Read StartPhase = 2
+)
+
+// String is the phase's name: "announced", "opened" or "read".
+func (p StartPhase) String() string {
+	switch p {
+	case Announced:
+		return "announced"
+	case Opened:
+		return "opened"
+	case Read:
+		return "read"
+	}
+	return "unknown"
+}
+
+// Took sums up how long ranks took from the first opening on until each had read what it wanted. 0 is not known.
+type Took struct {
+	Median, Last time.Duration
+	// Bytes are those that one rank read, in the median.
+	Bytes int64
 }
 
 // HotFile is a file that many ranks read at once.

@@ -36,7 +36,7 @@ func encode(h Hint) *hintspb.Hint {
 // version is the lowest version of the messages that can say the hint. An agent that does not know it refuses
 // the hint, rather than miss half of what it says.
 func (h Hint) version() uint32 {
-	if h.Checkpoint != nil && h.Checkpoint.State.Outcome() {
+	if h.Checkpoint != nil && h.Checkpoint.State.Outcome() || h.Start != nil && h.Start.Phase != Announced {
 		return 4
 	}
 	if h.Checkpoint != nil {
@@ -104,7 +104,10 @@ func (h *Hint) Fit() {
 }
 
 func encodeStart(s *Start) *hintspb.Start {
-	m := &hintspb.Start{Ranks: s.Ranks, RanksPerHost: s.RanksPerHost, ExpectedInMs: s.ExpectedIn.Milliseconds()}
+	m := &hintspb.Start{Ranks: s.Ranks, RanksPerHost: s.RanksPerHost, ExpectedInMs: s.ExpectedIn.Milliseconds(), Phase: hintspb.Start_Phase(s.Phase)}
+	if t := s.Took; t != (Took{}) {
+		m.Took = &hintspb.Took{MedianMs: t.Median.Milliseconds(), LastMs: t.Last.Milliseconds(), Bytes: t.Bytes}
+	}
 	for _, f := range s.Files {
 		m.Files = append(m.Files, &hintspb.HotFile{Path: f.Path, Readers: f.Readers})
 	}
@@ -199,7 +202,10 @@ func decodeWindow(m *hintspb.Window) *Window {
 }
 
 func decodeStart(m *hintspb.Start) *Start {
-	s := &Start{Ranks: m.GetRanks(), RanksPerHost: m.GetRanksPerHost(), ExpectedIn: span(m.GetExpectedInMs(), time.Millisecond)}
+	s := &Start{Ranks: m.GetRanks(), RanksPerHost: m.GetRanksPerHost(), ExpectedIn: span(m.GetExpectedInMs(), time.Millisecond), Phase: StartPhase(m.GetPhase())}
+	if t := m.GetTook(); t != nil {
+		s.Took = Took{Median: span(t.MedianMs, time.Millisecond), Last: span(t.LastMs, time.Millisecond), Bytes: t.Bytes}
+	}
 	for _, f := range m.GetFiles() {
 		s.Files = append(s.Files, HotFile{Path: f.GetPath(), Readers: f.GetReaders()})
 	}

@@ -154,6 +154,7 @@ func (w *Window) validate(p *problems, at string) {
 func (s *Start) validate(p *problems) {
 	p.when(s.Ranks == 0 || s.RanksPerHost == 0 || s.RanksPerHost > s.Ranks, "start: %d ranks, %d a host: must be positive, and not more a host than in all", s.Ranks, s.RanksPerHost)
 	p.when(s.ExpectedIn < 0 || s.ExpectedIn > MaxTTL, "start.expected_in: %s is not in [0, %s]", s.ExpectedIn, MaxTTL)
+	s.validatePhase(p)
 	if len(s.Files) > MaxFiles {
 		p.add("start.files: %d, at most %d", len(s.Files), MaxFiles)
 		return
@@ -162,6 +163,15 @@ func (s *Start) validate(p *problems) {
 		p.text("start.files["+strconv.Itoa(i)+"].path", f.Path, 1, maxURL)
 		p.when(f.Readers == 0 || f.Readers > s.Ranks, "start.files[%d].readers: %d is not in [1, %d], the number of ranks", i, f.Readers, s.Ranks)
 	}
+}
+
+func (s *Start) validatePhase(p *problems) {
+	t := s.Took
+	p.when(s.Phase < Announced || s.Phase > Read, "start.phase: %d is not a phase", s.Phase)
+	p.when(s.Phase != Announced && s.ExpectedIn != 0, "start.expected_in: is of an announcement, not of the phase %s", s.Phase)
+	p.when(s.Phase != Read && t != (Took{}), "start.took: is of the phase read, not of %s", s.Phase)
+	p.when(t.Median < 0 || t.Last < t.Median || t.Last > MaxTTL, "start.took: median %s, last %s: must be in order, in [0, %s]", t.Median, t.Last, MaxTTL)
+	p.when(t.Bytes < 0, "start.took.bytes: %d is negative", t.Bytes)
 }
 
 func (c *Checkpoint) validate(p *problems) {

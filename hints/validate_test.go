@@ -54,6 +54,9 @@ func samples() map[string]Hint {
 		"progress": of(Hint{Progress: &Progress{Step: 12}}),
 		"close":    of(Hint{Close: &Close{}}),
 		"start":    of(Hint{Start: &Start{Ranks: 2048, RanksPerHost: 8, ExpectedIn: time.Minute, Files: []HotFile{{"/ckpt/.metadata", 2048}}}}),
+		"opened":   of(Hint{Start: &Start{Phase: Opened, Ranks: 2048, RanksPerHost: 8}}),
+		"read": of(Hint{Start: &Start{Phase: Read, Ranks: 2048, RanksPerHost: 8, Files: []HotFile{{"/ckpt", 1}},
+			Took: Took{Median: 2 * time.Second, Last: 9 * time.Second, Bytes: 1 << 40}}}),
 		"checkpoint": of(Hint{Identity: [32]byte{9}, Checkpoint: &Checkpoint{
 			State: Committed, Path: "/ckpt/step-100", Layout: "dcp", SaveID: "s1", Urgency: 0.5,
 			Files: []CheckpointFile{{Name: "__0_0.distcp", Size: 1 << 40, CRC: 77}}, Step: -1, Sequence: 1 << 63}}),
@@ -100,7 +103,7 @@ func TestLowestVersion(t *testing.T) {
 			want = 2
 		case "checkpoint", "evaluation":
 			want = 3
-		case "result", "result without a number", "decision":
+		case "result", "result without a number", "decision", "opened", "read":
 			want = 4
 		}
 		if got := encode(h).Version; got != want {
@@ -185,6 +188,12 @@ func TestBrokenRules(t *testing.T) {
 		"starts never":         {"start", func(h *Hint) { h.Start.ExpectedIn = -1 }, "start.expected_in"},
 		"hot file":             {"start", func(h *Hint) { h.Start.Files[0].Path = "" }, "start.files[0].path"},
 		"many hot files":       {"start", func(h *Hint) { h.Start.Files = make([]HotFile, MaxFiles+1) }, "start.files"},
+		"no phase":             {"opened", func(h *Hint) { h.Start.Phase = 3 }, "start.phase"},
+		"opened later":         {"opened", func(h *Hint) { h.Start.ExpectedIn = 1 }, "start.expected_in"},
+		"opened took":          {"opened", func(h *Hint) { h.Start.Took.Bytes = 1 }, "start.took"},
+		"last before median":   {"read", func(h *Hint) { h.Start.Took.Last = 1 }, "start.took"},
+		"took days":            {"read", func(h *Hint) { h.Start.Took.Last = 25 * time.Hour }, "start.took"},
+		"read less":            {"read", func(h *Hint) { h.Start.Took.Bytes = -1 }, "start.took.bytes"},
 		"no state":             {"checkpoint", func(h *Hint) { h.Checkpoint.State = 0 }, "checkpoint.state"},
 		"new state":            {"checkpoint", func(h *Hint) { h.Checkpoint.State = 12 }, "checkpoint.state"},
 		"a step":               {"checkpoint", func(h *Hint) { h.Checkpoint.Step = -2 }, "checkpoint.step"},

@@ -30,7 +30,7 @@ type tellerOptions struct {
 
 // said is one thing that Python's lifecycle says; docs are there.
 type said struct {
-	What       string   `json:"what"` // a state's name, or "start"
+	What       string   `json:"what"` // a state's name, "start", "opened", "read", or "ended"
 	Path       string   `json:"path"`
 	Step       *int64   `json:"step"`
 	Evaluation string   `json:"evaluation"`
@@ -53,6 +53,10 @@ type said struct {
 	Expert       int               `json:"expert"`
 	Shards       int               `json:"shards"`
 	Files        map[string]uint32 `json:"files"`
+
+	Median float64 `json:"median"` // seconds
+	Last   float64 `json:"last"`   // seconds
+	Bytes  int64   `json:"bytes"`
 }
 
 // teller is an announcer and the store whose agents it tells.
@@ -235,8 +239,15 @@ func (s said) hint() (hints.Hint, error) {
 		return h, err
 	}
 	h.TTL = holds
-	if s.What == "start" {
-		h.Start = &hints.Start{Ranks: uint32(s.Ranks), RanksPerHost: uint32(s.RanksPerHost), ExpectedIn: expected}
+	if s.What == "ended" {
+		h.Close = &hints.Close{}
+		return h, nil
+	}
+	if phase, ok := phases[s.What]; ok {
+		h.Start = &hints.Start{Phase: phase, Ranks: uint32(s.Ranks), RanksPerHost: uint32(s.RanksPerHost), ExpectedIn: expected}
+		if h.Start.Took, err = s.took(); err != nil || phase != hints.Announced {
+			return h, err
+		}
 		for file, readers := range s.Files {
 			h.Start.Files = append(h.Start.Files, hints.HotFile{Path: file, Readers: readers})
 		}
@@ -263,6 +274,19 @@ func (s said) hint() (hints.Hint, error) {
 	return h, nil
 }
 
+// phases are the phases of a start as Python calls them.
+var phases = map[string]hints.StartPhase{"start": hints.Announced, "opened": hints.Opened, "read": hints.Read}
+
+// took is how long ranks took to read.
+func (s said) took() (t hints.Took, err error) {
+	if t.Median, err = seconds("median", s.Median); err != nil {
+		return t, err
+	}
+	t.Last, err = seconds("last", s.Last)
+	t.Bytes = s.Bytes
+	return t, err
+}
+
 func (s said) parallel() checkpoint.Parallel {
 	return checkpoint.Parallel{Ranks: s.Ranks, Tensor: s.Tensor, Pipeline: s.Pipeline, Expert: s.Expert, Shards: s.Shards}
 }
@@ -275,6 +299,9 @@ func (t *teller) complete(ctx context.Context, s said, h *hints.Hint) error {
 	}
 	if h.Start != nil {
 		return t.completeStart(ctx, p, s, h)
+	}
+	if h.Close != nil {
+		return nil
 	}
 	name, err := p.Resolve(s.Path)
 	if err != nil {
@@ -316,6 +343,10 @@ func (t *teller) completeStart(ctx context.Context, p *address.Place, s said, h 
 	name, err := p.Resolve(s.Path)
 	if err != nil {
 		return err
+	}
+	if h.Start.Phase != hints.Announced {
+		h.Start.Files = []hints.HotFile{{Path: p.Store.Address(name), Readers: h.Start.Ranks}}
+		return nil
 	}
 	c, err := checkpoint.Open(ctx, p.Store, name, checkpoint.Options{WorldSize: s.WorldSize})
 	if err != nil {

@@ -22,8 +22,8 @@ type Looked struct{ Files []File }
 // Inspected answers [Inspect]. It may also come unasked, when a watcher has seen that a checkpoint changed.
 type Inspected struct{ Checkpoint Checkpoint }
 
-// FanOut says that a start's ranks read: the first has opened the file, or, if Ended, the last has read it. An empty Path stands for all files of
-// the start.
+// FanOut says that a start's ranks read: the first has opened the file, or, if Ended, the last has read it. Path may be a folder; an empty one stands
+// for all files of the start. A run that announced no start stands for the job's newest: who launches a job and its ranks may not know of each other.
 type FanOut struct {
 	Job, Run, Path string
 	Ended          bool

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepahead-io/stepahead/hints/relay"
@@ -184,11 +185,14 @@ func (ev FanOut) apply(p *Planner) {
 	if j == nil {
 		return
 	}
-	i := slices.IndexFunc(j.runs, func(r *run) bool { return r.id == ev.Run && r.start != nil })
-	if i < 0 {
+	of := j.current()
+	if i := slices.IndexFunc(j.runs, func(r *run) bool { return r.id == ev.Run && r.start != nil }); i >= 0 {
+		of = j.runs[i]
+	}
+	if of == nil || of.start == nil {
 		return
 	}
-	st := j.runs[i].start
+	st := of.start
 	st.opened = true
 	p.touch(st)
 	p.tallyRead(st, ev.Path)
@@ -197,7 +201,7 @@ func (ev FanOut) apply(p *Planner) {
 	}
 	for i := range st.files {
 		h := &st.files[i]
-		if !h.read && (ev.Path == "" || h.path == ev.Path) {
+		if !h.read && (ev.Path == "" || h.path == ev.Path || strings.HasPrefix(h.path, strings.TrimSuffix(ev.Path, "/")+"/")) {
 			h.read = true
 			st.leave(p, h.path)
 		}

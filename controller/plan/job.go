@@ -131,8 +131,8 @@ func valid(r relay.Record) bool {
 	switch {
 	case !named || !sure:
 		return false
-	case r.Start != nil:
-		return r.Start.Ranks > 0 && in(r.Start.ExpectedInMS)
+	case r.Start != nil: // how far it is, is told by FanOut
+		return r.Start.Phase == "" && r.Start.Ranks > 0 && in(r.Start.ExpectedInMS)
 	}
 	c := r.Checkpoint
 	return c.Path != "" && in(c.ExpectedInMS) && c.Urgency >= 0 && c.Urgency <= 1

@@ -24,6 +24,58 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Start_Phase int32
+
+const (
+	// The job will start.
+	Start_PHASE_ANNOUNCED Start_Phase = 0
+	// The first rank has opened the files.
+	Start_PHASE_OPENED Start_Phase = 1
+	// All ranks have read them.
+	Start_PHASE_READ Start_Phase = 2
+)
+
+// Enum value maps for Start_Phase.
+var (
+	Start_Phase_name = map[int32]string{
+		0: "PHASE_ANNOUNCED",
+		1: "PHASE_OPENED",
+		2: "PHASE_READ",
+	}
+	Start_Phase_value = map[string]int32{
+		"PHASE_ANNOUNCED": 0,
+		"PHASE_OPENED":    1,
+		"PHASE_READ":      2,
+	}
+)
+
+func (x Start_Phase) Enum() *Start_Phase {
+	p := new(Start_Phase)
+	*p = x
+	return p
+}
+
+func (x Start_Phase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Start_Phase) Descriptor() protoreflect.EnumDescriptor {
+	return file_hints_hintspb_hints_proto_enumTypes[0].Descriptor()
+}
+
+func (Start_Phase) Type() protoreflect.EnumType {
+	return &file_hints_hintspb_hints_proto_enumTypes[0]
+}
+
+func (x Start_Phase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Start_Phase.Descriptor instead.
+func (Start_Phase) EnumDescriptor() ([]byte, []int) {
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{13, 0}
+}
+
 type Checkpoint_State int32
 
 const (
@@ -86,11 +138,11 @@ func (x Checkpoint_State) String() string {
 }
 
 func (Checkpoint_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_hints_hintspb_hints_proto_enumTypes[0].Descriptor()
+	return file_hints_hintspb_hints_proto_enumTypes[1].Descriptor()
 }
 
 func (Checkpoint_State) Type() protoreflect.EnumType {
-	return &file_hints_hintspb_hints_proto_enumTypes[0]
+	return &file_hints_hintspb_hints_proto_enumTypes[1]
 }
 
 func (x Checkpoint_State) Number() protoreflect.EnumNumber {
@@ -99,7 +151,7 @@ func (x Checkpoint_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Checkpoint_State.Descriptor instead.
 func (Checkpoint_State) EnumDescriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{15, 0}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{16, 0}
 }
 
 type RecordsRequest struct {
@@ -1110,14 +1162,18 @@ func (*Close) Descriptor() ([]byte, []int) {
 	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{12}
 }
 
-// Start foretells that a job starts, and what it will read first.
+// Start foretells that a job starts, and what it will read first; in a later phase it says how far the job's ranks are with that.
 type Start struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Ranks        uint32                 `protobuf:"varint,1,opt,name=ranks,proto3" json:"ranks,omitempty"`
 	RanksPerHost uint32                 `protobuf:"varint,2,opt,name=ranks_per_host,json=ranksPerHost,proto3" json:"ranks_per_host,omitempty"`
 	// expected_in_ms is when, in milliseconds from the hint's arrival.
-	ExpectedInMs  int64      `protobuf:"varint,3,opt,name=expected_in_ms,json=expectedInMs,proto3" json:"expected_in_ms,omitempty"`
-	Files         []*HotFile `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`
+	ExpectedInMs int64 `protobuf:"varint,3,opt,name=expected_in_ms,json=expectedInMs,proto3" json:"expected_in_ms,omitempty"`
+	// files of a later phase are those of the announcement, or folders that they are in; none: all of them.
+	Files []*HotFile  `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`
+	Phase Start_Phase `protobuf:"varint,5,opt,name=phase,proto3,enum=stepahead.hints.v1.Start_Phase" json:"phase,omitempty"`
+	// took is how long reading took, in the phase read.
+	Took          *Took `protobuf:"bytes,6,opt,name=took,proto3" json:"took,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1180,6 +1236,82 @@ func (x *Start) GetFiles() []*HotFile {
 	return nil
 }
 
+func (x *Start) GetPhase() Start_Phase {
+	if x != nil {
+		return x.Phase
+	}
+	return Start_PHASE_ANNOUNCED
+}
+
+func (x *Start) GetTook() *Took {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+// Took sums up how long ranks took from the first opening on until each had read what it wanted. 0 is not known.
+type Took struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	MedianMs int64                  `protobuf:"varint,1,opt,name=median_ms,json=medianMs,proto3" json:"median_ms,omitempty"`
+	LastMs   int64                  `protobuf:"varint,2,opt,name=last_ms,json=lastMs,proto3" json:"last_ms,omitempty"`
+	// bytes are those that one rank read, in the median.
+	Bytes         int64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Took) Reset() {
+	*x = Took{}
+	mi := &file_hints_hintspb_hints_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Took) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Took) ProtoMessage() {}
+
+func (x *Took) ProtoReflect() protoreflect.Message {
+	mi := &file_hints_hintspb_hints_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Took.ProtoReflect.Descriptor instead.
+func (*Took) Descriptor() ([]byte, []int) {
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Took) GetMedianMs() int64 {
+	if x != nil {
+		return x.MedianMs
+	}
+	return 0
+}
+
+func (x *Took) GetLastMs() int64 {
+	if x != nil {
+		return x.LastMs
+	}
+	return 0
+}
+
+func (x *Took) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 type HotFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -1190,7 +1322,7 @@ type HotFile struct {
 
 func (x *HotFile) Reset() {
 	*x = HotFile{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[14]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1334,7 @@ func (x *HotFile) String() string {
 func (*HotFile) ProtoMessage() {}
 
 func (x *HotFile) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[14]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1347,7 @@ func (x *HotFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HotFile.ProtoReflect.Descriptor instead.
 func (*HotFile) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{14}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HotFile) GetPath() string {
@@ -1263,7 +1395,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[15]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1407,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[15]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1420,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{15}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Checkpoint) GetState() Checkpoint_State {
@@ -1403,7 +1535,7 @@ type EvaluationResult struct {
 
 func (x *EvaluationResult) Reset() {
 	*x = EvaluationResult{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[16]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1547,7 @@ func (x *EvaluationResult) String() string {
 func (*EvaluationResult) ProtoMessage() {}
 
 func (x *EvaluationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[16]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1560,7 @@ func (x *EvaluationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluationResult.ProtoReflect.Descriptor instead.
 func (*EvaluationResult) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{16}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EvaluationResult) GetMetric() string {
@@ -1463,7 +1595,7 @@ type CheckpointFile struct {
 
 func (x *CheckpointFile) Reset() {
 	*x = CheckpointFile{}
-	mi := &file_hints_hintspb_hints_proto_msgTypes[17]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1607,7 @@ func (x *CheckpointFile) String() string {
 func (*CheckpointFile) ProtoMessage() {}
 
 func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
-	mi := &file_hints_hintspb_hints_proto_msgTypes[17]
+	mi := &file_hints_hintspb_hints_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1620,7 @@ func (x *CheckpointFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointFile.ProtoReflect.Descriptor instead.
 func (*CheckpointFile) Descriptor() ([]byte, []int) {
-	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{17}
+	return file_hints_hintspb_hints_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CheckpointFile) GetName() string {
@@ -1601,12 +1733,23 @@ const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\x06sample\x18\x03 \x01(\x04R\x06sample\"\x1e\n" +
 	"\bProgress\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\"\a\n" +
-	"\x05Close\"\x9c\x01\n" +
+	"\x05Close\"\xc1\x02\n" +
 	"\x05Start\x12\x14\n" +
 	"\x05ranks\x18\x01 \x01(\rR\x05ranks\x12$\n" +
 	"\x0eranks_per_host\x18\x02 \x01(\rR\franksPerHost\x12$\n" +
 	"\x0eexpected_in_ms\x18\x03 \x01(\x03R\fexpectedInMs\x121\n" +
-	"\x05files\x18\x04 \x03(\v2\x1b.stepahead.hints.v1.HotFileR\x05files\"7\n" +
+	"\x05files\x18\x04 \x03(\v2\x1b.stepahead.hints.v1.HotFileR\x05files\x125\n" +
+	"\x05phase\x18\x05 \x01(\x0e2\x1f.stepahead.hints.v1.Start.PhaseR\x05phase\x12,\n" +
+	"\x04took\x18\x06 \x01(\v2\x18.stepahead.hints.v1.TookR\x04took\">\n" +
+	"\x05Phase\x12\x13\n" +
+	"\x0fPHASE_ANNOUNCED\x10\x00\x12\x10\n" +
+	"\fPHASE_OPENED\x10\x01\x12\x0e\n" +
+	"\n" +
+	"PHASE_READ\x10\x02\"R\n" +
+	"\x04Took\x12\x1b\n" +
+	"\tmedian_ms\x18\x01 \x01(\x03R\bmedianMs\x12\x17\n" +
+	"\alast_ms\x18\x02 \x01(\x03R\x06lastMs\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"7\n" +
 	"\aHotFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\areaders\x18\x02 \x01(\rR\areaders\"\xab\x06\n" +
@@ -1672,57 +1815,61 @@ func file_hints_hintspb_hints_proto_rawDescGZIP() []byte {
 	return file_hints_hintspb_hints_proto_rawDescData
 }
 
-var file_hints_hintspb_hints_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hints_hintspb_hints_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_hints_hintspb_hints_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_hints_hintspb_hints_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_hints_hintspb_hints_proto_goTypes = []any{
-	(Checkpoint_State)(0),    // 0: stepahead.hints.v1.Checkpoint.State
-	(*RecordsRequest)(nil),   // 1: stepahead.hints.v1.RecordsRequest
-	(*Relayed)(nil),          // 2: stepahead.hints.v1.Relayed
-	(*Hint)(nil),             // 3: stepahead.hints.v1.Hint
-	(*Reply)(nil),            // 4: stepahead.hints.v1.Reply
-	(*Schedule)(nil),         // 5: stepahead.hints.v1.Schedule
-	(*Member)(nil),           // 6: stepahead.hints.v1.Member
-	(*FieldPlan)(nil),        // 7: stepahead.hints.v1.FieldPlan
-	(*Agent)(nil),            // 8: stepahead.hints.v1.Agent
-	(*Window)(nil),           // 9: stepahead.hints.v1.Window
-	(*WindowStep)(nil),       // 10: stepahead.hints.v1.WindowStep
-	(*WindowSample)(nil),     // 11: stepahead.hints.v1.WindowSample
-	(*Progress)(nil),         // 12: stepahead.hints.v1.Progress
-	(*Close)(nil),            // 13: stepahead.hints.v1.Close
-	(*Start)(nil),            // 14: stepahead.hints.v1.Start
-	(*HotFile)(nil),          // 15: stepahead.hints.v1.HotFile
-	(*Checkpoint)(nil),       // 16: stepahead.hints.v1.Checkpoint
-	(*EvaluationResult)(nil), // 17: stepahead.hints.v1.EvaluationResult
-	(*CheckpointFile)(nil),   // 18: stepahead.hints.v1.CheckpointFile
-	nil,                      // 19: stepahead.hints.v1.Schedule.OperatorsEntry
+	(Start_Phase)(0),         // 0: stepahead.hints.v1.Start.Phase
+	(Checkpoint_State)(0),    // 1: stepahead.hints.v1.Checkpoint.State
+	(*RecordsRequest)(nil),   // 2: stepahead.hints.v1.RecordsRequest
+	(*Relayed)(nil),          // 3: stepahead.hints.v1.Relayed
+	(*Hint)(nil),             // 4: stepahead.hints.v1.Hint
+	(*Reply)(nil),            // 5: stepahead.hints.v1.Reply
+	(*Schedule)(nil),         // 6: stepahead.hints.v1.Schedule
+	(*Member)(nil),           // 7: stepahead.hints.v1.Member
+	(*FieldPlan)(nil),        // 8: stepahead.hints.v1.FieldPlan
+	(*Agent)(nil),            // 9: stepahead.hints.v1.Agent
+	(*Window)(nil),           // 10: stepahead.hints.v1.Window
+	(*WindowStep)(nil),       // 11: stepahead.hints.v1.WindowStep
+	(*WindowSample)(nil),     // 12: stepahead.hints.v1.WindowSample
+	(*Progress)(nil),         // 13: stepahead.hints.v1.Progress
+	(*Close)(nil),            // 14: stepahead.hints.v1.Close
+	(*Start)(nil),            // 15: stepahead.hints.v1.Start
+	(*Took)(nil),             // 16: stepahead.hints.v1.Took
+	(*HotFile)(nil),          // 17: stepahead.hints.v1.HotFile
+	(*Checkpoint)(nil),       // 18: stepahead.hints.v1.Checkpoint
+	(*EvaluationResult)(nil), // 19: stepahead.hints.v1.EvaluationResult
+	(*CheckpointFile)(nil),   // 20: stepahead.hints.v1.CheckpointFile
+	nil,                      // 21: stepahead.hints.v1.Schedule.OperatorsEntry
 }
 var file_hints_hintspb_hints_proto_depIdxs = []int32{
-	5,  // 0: stepahead.hints.v1.Hint.schedule:type_name -> stepahead.hints.v1.Schedule
-	12, // 1: stepahead.hints.v1.Hint.progress:type_name -> stepahead.hints.v1.Progress
-	13, // 2: stepahead.hints.v1.Hint.close:type_name -> stepahead.hints.v1.Close
-	14, // 3: stepahead.hints.v1.Hint.start:type_name -> stepahead.hints.v1.Start
-	16, // 4: stepahead.hints.v1.Hint.checkpoint:type_name -> stepahead.hints.v1.Checkpoint
-	9,  // 5: stepahead.hints.v1.Hint.window:type_name -> stepahead.hints.v1.Window
-	9,  // 6: stepahead.hints.v1.Schedule.window:type_name -> stepahead.hints.v1.Window
-	7,  // 7: stepahead.hints.v1.Schedule.fields:type_name -> stepahead.hints.v1.FieldPlan
-	8,  // 8: stepahead.hints.v1.Schedule.agents:type_name -> stepahead.hints.v1.Agent
-	19, // 9: stepahead.hints.v1.Schedule.operators:type_name -> stepahead.hints.v1.Schedule.OperatorsEntry
-	6,  // 10: stepahead.hints.v1.Schedule.members:type_name -> stepahead.hints.v1.Member
-	10, // 11: stepahead.hints.v1.Window.steps:type_name -> stepahead.hints.v1.WindowStep
-	11, // 12: stepahead.hints.v1.WindowStep.samples:type_name -> stepahead.hints.v1.WindowSample
-	15, // 13: stepahead.hints.v1.Start.files:type_name -> stepahead.hints.v1.HotFile
-	0,  // 14: stepahead.hints.v1.Checkpoint.state:type_name -> stepahead.hints.v1.Checkpoint.State
-	18, // 15: stepahead.hints.v1.Checkpoint.files:type_name -> stepahead.hints.v1.CheckpointFile
-	17, // 16: stepahead.hints.v1.Checkpoint.result:type_name -> stepahead.hints.v1.EvaluationResult
-	3,  // 17: stepahead.hints.v1.Hints.Announce:input_type -> stepahead.hints.v1.Hint
-	1,  // 18: stepahead.hints.v1.Relay.Records:input_type -> stepahead.hints.v1.RecordsRequest
-	4,  // 19: stepahead.hints.v1.Hints.Announce:output_type -> stepahead.hints.v1.Reply
-	2,  // 20: stepahead.hints.v1.Relay.Records:output_type -> stepahead.hints.v1.Relayed
-	19, // [19:21] is the sub-list for method output_type
-	17, // [17:19] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	6,  // 0: stepahead.hints.v1.Hint.schedule:type_name -> stepahead.hints.v1.Schedule
+	13, // 1: stepahead.hints.v1.Hint.progress:type_name -> stepahead.hints.v1.Progress
+	14, // 2: stepahead.hints.v1.Hint.close:type_name -> stepahead.hints.v1.Close
+	15, // 3: stepahead.hints.v1.Hint.start:type_name -> stepahead.hints.v1.Start
+	18, // 4: stepahead.hints.v1.Hint.checkpoint:type_name -> stepahead.hints.v1.Checkpoint
+	10, // 5: stepahead.hints.v1.Hint.window:type_name -> stepahead.hints.v1.Window
+	10, // 6: stepahead.hints.v1.Schedule.window:type_name -> stepahead.hints.v1.Window
+	8,  // 7: stepahead.hints.v1.Schedule.fields:type_name -> stepahead.hints.v1.FieldPlan
+	9,  // 8: stepahead.hints.v1.Schedule.agents:type_name -> stepahead.hints.v1.Agent
+	21, // 9: stepahead.hints.v1.Schedule.operators:type_name -> stepahead.hints.v1.Schedule.OperatorsEntry
+	7,  // 10: stepahead.hints.v1.Schedule.members:type_name -> stepahead.hints.v1.Member
+	11, // 11: stepahead.hints.v1.Window.steps:type_name -> stepahead.hints.v1.WindowStep
+	12, // 12: stepahead.hints.v1.WindowStep.samples:type_name -> stepahead.hints.v1.WindowSample
+	17, // 13: stepahead.hints.v1.Start.files:type_name -> stepahead.hints.v1.HotFile
+	0,  // 14: stepahead.hints.v1.Start.phase:type_name -> stepahead.hints.v1.Start.Phase
+	16, // 15: stepahead.hints.v1.Start.took:type_name -> stepahead.hints.v1.Took
+	1,  // 16: stepahead.hints.v1.Checkpoint.state:type_name -> stepahead.hints.v1.Checkpoint.State
+	20, // 17: stepahead.hints.v1.Checkpoint.files:type_name -> stepahead.hints.v1.CheckpointFile
+	19, // 18: stepahead.hints.v1.Checkpoint.result:type_name -> stepahead.hints.v1.EvaluationResult
+	4,  // 19: stepahead.hints.v1.Hints.Announce:input_type -> stepahead.hints.v1.Hint
+	2,  // 20: stepahead.hints.v1.Relay.Records:input_type -> stepahead.hints.v1.RecordsRequest
+	5,  // 21: stepahead.hints.v1.Hints.Announce:output_type -> stepahead.hints.v1.Reply
+	3,  // 22: stepahead.hints.v1.Relay.Records:output_type -> stepahead.hints.v1.Relayed
+	21, // [21:23] is the sub-list for method output_type
+	19, // [19:21] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_hints_hintspb_hints_proto_init() }
@@ -1742,15 +1889,15 @@ func file_hints_hintspb_hints_proto_init() {
 		(*Schedule_SamplerSpec)(nil),
 		(*Schedule_Window)(nil),
 	}
-	file_hints_hintspb_hints_proto_msgTypes[15].OneofWrappers = []any{}
 	file_hints_hintspb_hints_proto_msgTypes[16].OneofWrappers = []any{}
+	file_hints_hintspb_hints_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hints_hintspb_hints_proto_rawDesc), len(file_hints_hintspb_hints_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   19,
+			NumEnums:      2,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

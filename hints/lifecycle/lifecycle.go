@@ -132,7 +132,7 @@ func New(o Options) (*Announcer, error) {
 	return a, nil
 }
 
-// Say has a hint of kind Start or Checkpoint sent: it fills in ID, Job, Run, a TTL and confidence that are 0, and the sequence of a
+// Say has a hint of kind Start, Checkpoint or Close sent: it fills in ID, Job, Run, a TTL and confidence that are 0, and the sequence of a
 // checkpoint, which is that of the calls, and, as often as it is sent, how long ago it was said. A hint that is not valid is an error. complete, if not nil, fills in the rest before the hint
 // is sent; its error is reported, and the hint not sent. Files that it has no room for are left out (hints.Hint.Fit).
 func (a *Announcer) Say(h hints.Hint, complete func(ctx context.Context, h *hints.Hint) error) error {

@@ -124,6 +124,9 @@ func kindOf(h hints.Hint) string {
 	if h.Checkpoint != nil {
 		return fmt.Sprintf("%s of %.200s", h.Checkpoint.State, h.Checkpoint.Path)
 	}
+	if h.Close != nil {
+		return "the end of run " + h.Run
+	}
 	return "start"
 }
 

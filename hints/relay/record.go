@@ -12,7 +12,7 @@ import (
 // Version is that of records.
 const Version = 1
 
-// Record is one hint as an agent took it. Exactly one of Start and Checkpoint is set.
+// Record is one hint as an agent took it. Exactly one of Start, Checkpoint and Ended is set.
 type Record struct {
 	Version int `json:"v"`
 	// Number is the record's place in the ledger, from 1 on. Numbers grow; of each job a ledger forgets from the smallest.
@@ -30,14 +30,22 @@ type Record struct {
 	Identity   string      `json:"identity,omitempty"`
 	Start      *Start      `json:"start,omitempty"`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+	// Ended: the run is over.
+	Ended bool `json:"ended,omitempty"`
 }
 
-// Start foretells that a job starts. Paths are names in the store.
+// Start foretells that a job starts, or, if Phase is set, says how far it is: hints.Start has what the fields mean. Paths are names in the store.
 type Start struct {
+	// Phase is "" of an announcement, else "opened" or "read".
+	Phase        string    `json:"phase,omitempty"`
 	Ranks        uint32    `json:"ranks"`
 	RanksPerHost uint32    `json:"ranks_per_host"`
 	ExpectedInMS int64     `json:"expected_in_ms"`
 	Files        []HotFile `json:"files"`
+	// MedianMS, LastMS and Bytes are hints.Took.
+	MedianMS int64 `json:"median_ms,omitempty"`
+	LastMS   int64 `json:"last_ms,omitempty"`
+	Bytes    int64 `json:"bytes,omitempty"`
 }
 
 // HotFile is a file that many ranks read at once.
@@ -106,8 +114,15 @@ func RecordOf(h hints.Hint, user string, received time.Time, name func(path stri
 	if h.Identity != [32]byte{} {
 		r.Identity = hex.EncodeToString(h.Identity[:])
 	}
+	r.Ended = h.Close != nil
 	if s := h.Start; s != nil {
-		r.Start = &Start{Ranks: s.Ranks, RanksPerHost: s.RanksPerHost, ExpectedInMS: s.ExpectedIn.Milliseconds(), Files: []HotFile{}}
+		r.Start = &Start{
+			Ranks: s.Ranks, RanksPerHost: s.RanksPerHost, ExpectedInMS: s.ExpectedIn.Milliseconds(), Files: []HotFile{},
+			MedianMS: s.Took.Median.Milliseconds(), LastMS: s.Took.Last.Milliseconds(), Bytes: s.Took.Bytes,
+		}
+		if s.Phase != hints.Announced {
+			r.Start.Phase = s.Phase.String()
+		}
 		for _, f := range s.Files {
 			r.Start.Files = append(r.Start.Files, HotFile{name(f.Path), f.Readers})
 		}

@@ -108,7 +108,7 @@ def _finish() -> None:
 
 
 class Hooks:
-    """Hooks on functions that save, until `remove` or the end of a `with` block."""
+    """Hooks on functions that save or load, until `remove` or the end of a `with` block."""
 
     def __init__(self) -> None:
         self._on = True
@@ -127,14 +127,18 @@ class Hooks:
             setattr(module, name, made[original])
             self._hooked.append((module, name, original, made[original]))
 
-    def add_megatron(self) -> None:
-        """Hook what saves in megatron-core, which is imported."""
-        if self._on:
-            self.add(
-                ("megatron.core.dist_checkpointing", "megatron.core.dist_checkpointing.serialization"),
-                "save",
-                _of_megatron,
-            )
+    def add_megatron(self, name: str, hook: Callable[[Function], Function]) -> None:
+        """Hook a function of megatron-core's checkpoints, where that is imported or will be."""
+        package = "megatron.core.dist_checkpointing"
+
+        def add() -> None:
+            if self._on:
+                self.add((package, f"{package}.serialization"), name, hook)
+
+        if package in sys.modules:
+            add()
+        else:  # whose import takes seconds
+            self.await_module(package, add)
 
     def await_module(self, module: str, do: Callable[[], None]) -> None:
         """Do something once a module is imported."""
@@ -172,10 +176,7 @@ def hook() -> Hooks:
     hooks.add(torch_has, "save", _of_torch)
     hooks.add(torch_has, "save_state_dict", _of_torch)
     hooks.add(torch_has, "async_save", _of_torch_async)
-    if (has := "megatron.core.dist_checkpointing") in sys.modules:
-        hooks.add_megatron()
-    else:  # whose import takes seconds
-        hooks.await_module(has, hooks.add_megatron)
+    hooks.add_megatron("save", _of_megatron)
     return hooks
 
 
@@ -277,27 +278,35 @@ def _committed(spoken: Save | None) -> None:
 def _begin_torch(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Save | None:
     """Say that one of torch's saves begins, on the rank that coordinates it."""
     given = {**dict(zip(_BY_PLACE, args, strict=False)), **kwargs}
-    world = None
+    if not coordinates(given):
+        return None
+    where = place_of(given, "storage_writer")
+    if where is None:
+        _log.warning("a save is not told: %s does not say where it writes", type(given.get("storage_writer")).__name__)
+        return None
+    group, world = _group(), None
+    if group is not None and not given.get("no_dist") and not given.get("use_collectives", True):
+        world = group.get_world_size(given.get("process_group"))
+    return begin(where, world)
+
+
+def coordinates(given: dict[str, Any]) -> bool:
+    """Whether this is the rank that speaks of one of torch's saves or loads: the one that coordinates it; of ranks that are each by themselves, the first."""
     group = _group()
-    if group is not None:
-        if given.get("no_dist"):  # of ranks that each save by themselves, the first speaks
-            speaker = group.get_rank() == 0
-        else:
-            of = given.get("process_group")
-            speaker = group.get_rank(of) == given.get("coordinator_rank", 0)
-            if speaker and not given.get("use_collectives", True):
-                world = group.get_world_size(of)
-        if not speaker:
-            return None
-    writer = given.get("storage_writer")
+    if group is None:
+        return True
+    if given.get("no_dist"):
+        return bool(group.get_rank() == 0)
+    return bool(group.get_rank(given.get("process_group")) == given.get("coordinator_rank", 0))
+
+
+def place_of(given: dict[str, Any], storage: str) -> Any:
+    """Where one of torch's saves or loads has its checkpoint; None if that cannot be told."""
     where = given.get("checkpoint_id")
     for attribute in ("checkpoint_id", "path"):
         if where is None:
-            where = getattr(writer, attribute, None)
-    if where is None:
-        _log.warning("a save is not told: %s does not say where it writes", type(writer).__name__)
-        return None
-    return begin(where, world)
+            where = getattr(given.get(storage), attribute, None)
+    return where
 
 
 # Before the end of lifecycle's telling, which was registered before.

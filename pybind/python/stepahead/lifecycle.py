@@ -9,7 +9,8 @@ thread finds the agents and tells them, so a call costs microseconds and never f
 line on standard error, and counted by `told`. Only wrong arguments raise. Where torch.distributed runs, rank 0
 speaks and the calls of other ranks do nothing, so all may call.
 
-`hook_saves()` says the two above by itself, of every checkpoint that torch.distributed.checkpoint or megatron-core saves.
+`hook_saves()` says the two above by itself, of every checkpoint that torch.distributed.checkpoint or megatron-core saves, and `hook_loads()` that all ranks
+have loaded one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import json
 import logging
 import math
 import os
+import statistics
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +35,12 @@ if TYPE_CHECKING:
     from stepahead._saves import Hooks
 
 __all__ = [
+    "Loading",
     "Told",
     "committed",
     "configure",
     "deleted",
+    "ended",
     "evaluation_cancelled",
     "evaluation_decided",
     "evaluation_done",
@@ -43,7 +48,9 @@ __all__ = [
     "evaluation_opened",
     "evaluation_result",
     "evaluation_scheduled",
+    "hook_loads",
     "hook_saves",
+    "loading",
     "loss_spike",
     "saving",
     "starting",
@@ -65,12 +72,14 @@ class _Speaker:
         self.given: dict[str, Any] = {}
         self.run = ""
         self.spoke = False
+        self.last = ""  # what was spoken of last
         os.register_at_fork(after_in_child=self.after_fork)
 
     def after_fork(self) -> None:
         self.lock = threading.Lock()
         self.run = ""
         self.spoke = False
+        self.last = ""
 
     def options(self, path: str) -> str:
         """The options of the teller for what lies at a path."""
@@ -381,6 +390,82 @@ def starting(
     )
 
 
+def loading(checkpoint: Path) -> Loading:
+    """The ranks of this job begin to load the checkpoint that it starts from. Say so before they do, so that storage goes on to hold it ready.
+
+    >>> with lifecycle.loading("hdfs://ns/runs/7b/step-1000"):  # doctest: +SKIP
+    ...     dcp.load(state, checkpoint_id="hdfs://ns/runs/7b/step-1000")
+
+    The end of the block says that all ranks have read it: it must come when they have, as at the end of `dcp.load`, or behind a barrier. A block that raises
+    says nothing. `hook_loads()` does this by itself.
+    """
+    return Loading(_address("checkpoint", checkpoint), speaks=_speaks())
+
+
+class Loading:
+    """A checkpoint that is being loaded, until `done()` or the end of a `with` block."""
+
+    def __init__(self, address: str, speaks: bool) -> None:
+        self._address = address
+        self._speaks = speaks
+        self._began = time.monotonic()
+        if speaks:
+            _tell("opened", address, **_size())
+
+    def done(self, *, seconds: Sequence[float] | None = None, bytes_read: int | None = None) -> None:
+        """All ranks have read it, so that storage may give back what it held ready.
+
+        Args:
+            seconds: how long each of them took, where the caller has gathered that. Default: only that the last took until now.
+            bytes_read: how many bytes one of them read. Default: not known.
+        """
+        took = [_arguments.seconds("seconds", s) or 0.0 for s in seconds or ()]
+        median = statistics.median_low(took) if took else None
+        count = _arguments.whole("bytes_read", bytes_read, 0)
+        if self._speaks:
+            self._speaks = False
+            last = max(took, default=time.monotonic() - self._began)
+            _tell("read", self._address, median=median, last=last, bytes=count, **_size())
+
+    def __enter__(self) -> Loading:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.done()
+
+
+def hook_loads() -> Hooks:
+    """Say `loading`, and that all ranks are done, of every checkpoint that this process loads with torch or Megatron, whatever reads it.
+
+    >>> lifecycle.hook_loads()  # once, at the start of the program  # doctest: +SKIP
+
+    Hooked are `load` and `load_state_dict` of torch.distributed.checkpoint and `load` of megatron.core.dist_checkpointing, as of `hook_saves`. Where ranks load
+    each by itself (`no_dist`), the first says that it begins, and nobody knows when the last is done. A load that fails says only that it began.
+
+    Returns:
+        Hooks: `remove()` gives the functions back; the end of a `with` block does so too.
+    """
+    from stepahead import _loads  # which imports torch
+
+    return _loads.hook()
+
+
+def ended(checkpoint: Path | None = None) -> None:
+    """The run is over, however it ended: storage holds nothing ready for its start any more.
+
+    Loaders with agents say so of their run when they are closed. Say it where a job ends, or where it did not come to its start.
+
+    Args:
+        checkpoint: something in the store whose agents are told. Default: what was spoken of last.
+    """
+    address = _speaker.last if checkpoint is None else _address("checkpoint", checkpoint)
+    if not address and not _speaker.given.get("store"):
+        raise OptionError("ended: nothing was said before: give a checkpoint, or a store with configure()")
+    if _speaks():
+        _tell("ended", address)
+
+
 @dataclasses.dataclass(frozen=True)
 class Told:
     """What became of what this process said so far."""
@@ -417,11 +502,24 @@ def _whole(name: str, value: int) -> int:
     return number
 
 
+def _speaks() -> bool:
+    """Whether this process speaks for its job: alone, or as rank 0."""
+    group = _group()
+    return group is None or group.get_rank() == 0
+
+
+def _size() -> dict[str, int]:
+    """How large this job is, as far as this process knows."""
+    group = _group()
+    ranks = 1 if group is None else group.get_world_size()
+    here = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return {"ranks": ranks, "ranks_per_host": min(max(int(here), 1), ranks) if here.isdecimal() else 1}
+
+
 def _say(what: str, path: Path | None, **said: Any) -> None:
     """Say something, if this is rank 0."""
     address = "" if path is None else _address("checkpoint", path)
-    group = _group()
-    if group is None or group.get_rank() == 0:
+    if _speaks():
         _tell(what, address, **said)
 
 
@@ -433,6 +531,7 @@ def _tell(what: str, address: str, **said: Any) -> None:
         with _speaker.lock:
             _binding.call("Tell", _speaker.options(first), text)
             _speaker.spoke = True
+            _speaker.last = first or _speaker.last
     except ForkError as error:
         _log.warning("%s of %s is not told: %s", what, address, error)
 

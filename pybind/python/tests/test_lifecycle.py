@@ -123,6 +123,37 @@ def test_each_is_one_line(agent: Agent) -> None:
     assert records[-1]["identity"] == whole["identity"]
 
 
+def test_how_far_a_start_is(agent: Agent) -> None:
+    lifecycle.configure(job="job", run="phases")
+    known = len(agent.told())
+    folder = agent.store / "runs" / "from"
+    with lifecycle.loading(folder):
+        pass
+    with pytest.raises(ZeroDivisionError), lifecycle.loading(folder):
+        raise ZeroDivisionError
+    loading = lifecycle.loading(folder)
+    loading.done(seconds=[3, 1, 2], bytes_read=7)
+    loading.done()  # is said once
+    lifecycle.ended()
+    after = lifecycle.told(60)
+    assert after.done and after.refused == after.lost == 0
+    records = agent.told()[known:]
+    assert {(r["job"], r["run"]) for r in records} == {("job", "phases")}
+    starts = [r["start"] for r in records[:-1]]
+    assert [s["phase"] for s in starts] == ["opened", "read", "opened", "opened", "read"]
+    assert {(s["ranks"], s["ranks_per_host"]) for s in starts} == {(1, 1)}
+    assert all(s["files"] == [{"path": "/runs/from", "readers": 1}] for s in starts)
+    assert "median_ms" not in starts[1] and "bytes" not in starts[1]
+    assert (starts[-1]["median_ms"], starts[-1]["last_ms"], starts[-1]["bytes"]) == (2000, 3000, 7)
+    assert records[-1]["ended"] is True
+
+
+def test_the_end_of_nothing() -> None:
+    code = "from stepahead import lifecycle; lifecycle.ended()"
+    end = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert end.returncode != 0 and "nothing was said before" in end.stderr
+
+
 def test_not_complete_is_not_committed(agent: Agent) -> None:
     folder = agent.checkpoint("global_step8")
     before, known = lifecycle.told(60), len(agent.told())
