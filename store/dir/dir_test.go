@@ -1,6 +1,7 @@
 package dir_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stepahead-io/stepahead/store"
@@ -17,6 +18,17 @@ func cluster() dir.Topology {
 		},
 		BlockSize: 64 << 10, Replication: 3,
 	}
+}
+
+// tagged has 9 nodes on 3 racks with two types of storage each, and room of different sizes.
+func tagged() dir.Topology {
+	t := dir.Topology{BlockSize: 64 << 10, Replication: 3}
+	for i := range 9 {
+		t.Nodes = append(t.Nodes, dir.Node{
+			Name: fmt.Sprintf("dn%d", i), Rack: fmt.Sprintf("/r%d", i%3), Types: []string{"ARCHIVE", "DISK"}, FreeBytes: int64(i+1) << 30,
+		})
+	}
+	return t
 }
 
 func open(t testing.TB, url string, o dir.Options) *dir.Store {
@@ -44,5 +56,16 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("cluster", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) store.Store { return newCluster(t, cluster(), dir.Options{Node: "dn4"}) })
+	})
+	t.Run("tagged", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) store.Store { return newCluster(t, tagged(), dir.Options{}) })
+	})
+}
+
+func TestTyped(t *testing.T) {
+	storetest.RunTyped(t, func(t *testing.T) storetest.TypedStore {
+		topology := tagged()
+		topology.BlockSize = 1 << 20
+		return newCluster(t, topology, dir.Options{})
 	})
 }

@@ -35,7 +35,9 @@ func (s *Store) describe(name string, info fs.FileInfo) store.Info {
 	d := store.Info{Name: name, Dir: info.IsDir(), ModTime: info.ModTime(), Owner: owner(info)}
 	if !d.Dir {
 		d.Size, d.Identity = info.Size(), identity(info)
-		d.Replicas, _ = s.factor(name) // 0 where the file's own factor cannot be read: Locate says why
+		if c, err := s.sidecar(name, info); err == nil { // else Locate says why not
+			d.Replicas = s.placing(name, c).factor
+		}
 	}
 	return d
 }
@@ -128,7 +130,7 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 	if err := s.root.Rename(rel(from), rel(to)); err != nil {
 		return failedAt("Rename", what, err)
 	}
-	if err := s.moveFactor(from, to); err != nil {
+	if err := s.moveSidecars(ctx, from, to); err != nil {
 		return failedAt("Rename", what, err)
 	}
 	for _, parent := range slices.Compact([]string{path.Dir(from), path.Dir(to)}) {
@@ -150,7 +152,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	if err := s.remove(rel(name)); err != nil {
 		return failed(s.root, "Remove", name, err)
 	}
-	if err := s.dropFactor(name); err != nil {
+	if err := s.dropSidecar(name); err != nil {
 		return failed(s.root, "Remove", name, err)
 	}
 	if err := syncFolder(s.root, rel(path.Dir(name))); err != nil {
@@ -180,36 +182,35 @@ func (s *Store) remove(name string) error {
 // Locate implements store.Store. Blocks are given whole, clipped to the file's end. Nodes that are down
 // are in it: a name node does not know of a failure at once either.
 func (s *Store) Locate(ctx context.Context, name string, off, n int64) ([]store.Replica, error) {
-	info, err := s.Stat(ctx, name)
-	if err != nil {
-		return nil, failed(s.root, "Locate", name, err)
-	}
-	if info.Dir {
-		return nil, failed(s.root, "Locate", name, syscall.EISDIR)
-	}
-	if err := store.CheckRange(off, n, info.Size); err != nil {
-		return nil, failed(s.root, "Locate", name, err)
-	}
-	factor, err := s.factor(name)
-	if err != nil {
-		return nil, failed(s.root, "Locate", name, err)
-	}
 	var rows []store.Replica
-	size := s.topology.BlockSize
+	err := s.own(ctx, "Locate", name, func(info fs.FileInfo) error {
+		if info.IsDir() {
+			return syscall.EISDIR
+		}
+		if err := store.CheckRange(off, n, info.Size()); err != nil {
+			return err
+		}
+		c, err := s.sidecar(name, info)
+		if err != nil {
+			return err
+		}
+		rows, err = s.locate(ctx, s.placing(name, c), off, n, info.Size())
+		return err
+	})
+	return rows, err
+}
+
+func (s *Store) locate(ctx context.Context, p placing, off, n, fileSize int64) (rows []store.Replica, err error) {
+	size := p.blockSize
 	for block := off / size; n > 0 && block <= (off+n-1)/size; block++ {
 		if err := ctx.Err(); err != nil {
-			return nil, failed(s.root, "Locate", name, err)
+			return nil, err
 		}
 		start := block * size
-		for _, i := range s.replicas(name, block, factor) {
-			node := s.topology.Nodes[i]
-			rows = append(rows, store.Replica{Node: node.Name, Rack: node.Rack, Off: start, Len: min(size, info.Size-start)})
+		for _, r := range s.layout.nearest(p.of(block), s.reader) {
+			node := s.topology.Nodes[r.node]
+			rows = append(rows, store.Replica{Node: node.Name, Rack: node.Rack, Storage: r.storage, Off: start, Len: min(size, fileSize-start)})
 		}
 	}
 	return rows, nil
-}
-
-// replicas returns the nodes that hold a block, the nearest to the reader first.
-func (s *Store) replicas(name string, block int64, factor int) []int {
-	return s.layout.nearest(s.layout.holders(name, block, factor), s.reader)
 }

@@ -66,23 +66,15 @@ func (l layout) bring(ranked []int, at int, fits func(node int) bool) {
 	}
 }
 
-// nearest orders holders by distance from the reader's node (itself, its rack, elsewhere), stably. A
-// reader that is on no node (-1) keeps the order.
-func (l layout) nearest(holders []int, reader int) []int {
-	if reader < 0 {
-		return holders
+// distance is how far a node is from the reader's: itself, its rack, elsewhere. From a reader that is on no node (-1) all are equal.
+func (l layout) distance(node, reader int) int {
+	switch {
+	case reader < 0 || node == reader:
+		return 0
+	case l.nodes[node].Rack == l.nodes[reader].Rack:
+		return 1
 	}
-	distance := func(i int) int {
-		switch {
-		case i == reader:
-			return 0
-		case l.nodes[i].Rack == l.nodes[reader].Rack:
-			return 1
-		}
-		return 2
-	}
-	slices.SortStableFunc(holders, func(a, b int) int { return cmp.Compare(distance(a), distance(b)) })
-	return holders
+	return 2
 }
 
 func (l layout) find(node string) int {

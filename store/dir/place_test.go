@@ -120,8 +120,11 @@ func TestNearest(t *testing.T) {
 		{"dn1", "dn2 dn3 dn6 dn5"},
 		{"dn4", "dn3 dn6 dn5 dn2"},
 	} {
-		got := l.names(l.nearest([]int{2, 5, 4, 1}, l.find(c.reader)))
-		if got != c.want {
+		var nodes []int
+		for _, r := range l.nearest([]replica{{node: 2}, {node: 5}, {node: 4}, {node: 1}}, l.find(c.reader)) {
+			nodes = append(nodes, r.node)
+		}
+		if got := l.names(nodes); got != c.want {
 			t.Errorf("from %q: %s, want %s", c.reader, got, c.want)
 		}
 	}

@@ -30,7 +30,7 @@ type file struct {
 	f        *os.File
 	size     int64
 	id       store.Identity
-	factor   int
+	where    placing
 	replicas bool // some node has a replica of its own in replicaDir
 	closed   atomic.Bool
 }
@@ -44,13 +44,13 @@ func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 	if err != nil {
 		return nil, failed(s.root, "Open", name, err)
 	}
-	factor, err := s.factor(name)
+	own, err := s.sidecar(name, info)
 	if err != nil {
 		f.Close()
 		return nil, failed(s.root, "Open", name, err)
 	}
 	_, err = os.Stat(filepath.Join(s.root.Name(), replicaDir))
-	return &file{s: s, name: name, f: f, size: info.Size(), id: identity(info), factor: factor, replicas: err == nil}, nil
+	return &file{s: s, name: name, f: f, size: info.Size(), id: identity(info), where: s.placing(name, own), replicas: err == nil}, nil
 }
 
 // openRegular refuses all that is not a file. O_NONBLOCK: opening a pipe must not wait for its writer.
@@ -93,7 +93,7 @@ func (f *file) ReadReplica(ctx context.Context, node string, r []store.Range) er
 		return failed(f.s.root, "ReadReplica", f.name, fmt.Errorf("%w: no node is called %q", fs.ErrNotExist, node))
 	}
 	return f.read(ctx, "ReadReplica", r, func(ctx context.Context, q request) error {
-		if !slices.Contains(f.s.layout.holders(f.name, q.block, f.factor), i) {
+		if !slices.ContainsFunc(f.where.of(q.block), func(r replica) bool { return r.node == i }) {
 			return fmt.Errorf("%w: node %s has no replica of block %d", fs.ErrNotExist, node, q.block)
 		}
 		return f.fromNode(ctx, i, q)
@@ -116,7 +116,7 @@ func (f *file) read(ctx context.Context, op string, r []store.Range, from func(c
 	if err := ctx.Err(); err != nil {
 		return failed(f.s.root, op, f.name, err)
 	}
-	if err := each(ctx, split(r, f.s.topology.BlockSize), from); err != nil {
+	if err := each(ctx, split(r, f.where.blockSize), from); err != nil {
 		return failed(f.s.root, op, f.name, err)
 	}
 	if err := f.sameVersion(); err != nil {
@@ -168,8 +168,8 @@ func each(ctx context.Context, requests []request, do func(context.Context, requ
 // fromAny reads a request from the nearest replica that can serve it.
 func (f *file) fromAny(ctx context.Context, q request) error {
 	var errs []error
-	for _, node := range f.s.replicas(f.name, q.block, f.factor) {
-		err := f.fromNode(ctx, node, q)
+	for _, r := range f.s.layout.nearest(f.where.of(q.block), f.s.reader) {
+		err := f.fromNode(ctx, r.node, q)
 		if err == nil || ctx.Err() != nil || store.ClassOf(err) == store.IdentityChanged {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/stepahead-io/stepahead/store"
@@ -41,7 +40,6 @@ type Store struct {
 	links     []*store.Pacer // one a node
 	reader    int            // index of Options.Node, or -1
 	clock     Clock
-	factors   sync.Mutex // held while a sidecar is replaced
 }
 
 var (

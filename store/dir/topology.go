@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 )
 
 // The store's own folder and the files in it. The folder can be reached by name and is never listed.
@@ -19,7 +20,7 @@ const (
 	agentsDir    = ".stepahead/agents"
 	downDir      = ".stepahead/down"
 	replicaDir   = ".stepahead/replicas"
-	factorDir    = ".stepahead/replication"
+	sidecarDir   = ".stepahead/replication"
 )
 
 const (
@@ -39,6 +40,11 @@ type Node struct {
 	LatencyUS int64 `json:"latency_us"`
 	// BandwidthBytesPerS is shared by all reads of this process from the node. Default 0: unlimited.
 	BandwidthBytesPerS int64 `json:"bandwidth_bytes_per_s"`
+	// Types are its types of storage: DISK, SSD, ARCHIVE. Default: none, and the store has no storage policies where no node has any.
+	Types []string `json:"types,omitempty"`
+	// FreeBytes is how much room it has, whatever is stored: of replicas that are given up those on nodes with the least go first. Default 0: what the
+	// folder's file system has.
+	FreeBytes int64 `json:"free_bytes,omitempty"`
 }
 
 // Topology says on which nodes the blocks of a store lie; it is the content of .stepahead/store.json.
@@ -102,11 +108,18 @@ func (t Topology) Validate() error {
 		if !rackName.MatchString(n.Rack) {
 			bad("nodes[%d].rack: %q: use a slash, then letters, digits, '.', '_', '-' and slashes", i, n.Rack)
 		}
-		if n.LatencyUS < 0 || n.BandwidthBytesPerS < 0 {
-			bad("nodes[%d]: negative latency or bandwidth", i)
+		if n.LatencyUS < 0 || n.BandwidthBytesPerS < 0 || n.FreeBytes < 0 {
+			bad("nodes[%d]: negative latency, bandwidth or room", i)
+		}
+		if !slices.Equal(n.Types, slices.Compact(slices.Sorted(slices.Values(n.Types)))) || !subset(n.Types, []string{typeArchive, typeDisk, typeSSD}) {
+			bad("nodes[%d].types: %q: use ARCHIVE, DISK and SSD, each at most once and in this order", i, n.Types)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func subset(a, b []string) bool {
+	return !slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
 }
 
 // Init makes the folder root a store with the topology t, by writing its .stepahead/store.json in one

@@ -21,6 +21,8 @@ type tree interface {
 	Link(from, to string) error
 	Rename(from, to string) error
 	Remove(name string) error
+	Chmod(name string, mode fs.FileMode) error
+	Chown(name string, uid, gid int) error
 }
 
 // openTree opens the tree of a root. In a whole file system links are followed wherever they lead, which an *os.Root does not do: it refuses
@@ -52,3 +54,5 @@ func (everything) Mkdir(name string, mode fs.FileMode) error { return os.Mkdir(a
 func (everything) Link(from, to string) error                { return os.Link(at(from), at(to)) }
 func (everything) Rename(from, to string) error              { return os.Rename(at(from), at(to)) }
 func (everything) Remove(name string) error                  { return os.Remove(at(name)) }
+func (everything) Chmod(name string, mode fs.FileMode) error { return os.Chmod(at(name), mode) }
+func (everything) Chown(name string, uid, gid int) error     { return os.Chown(at(name), uid, gid) }

@@ -23,6 +23,9 @@ type writer struct {
 	name string // as the store calls it
 	temp string // inside root
 	f    *os.File
+	// place, if not nil, says where the file lies before it has its name; forget takes that back.
+	place  func(f *os.File) error
+	forget func() error
 }
 
 // Create implements store.Store. Parent folders that it made stay when the Writer is aborted.
@@ -52,7 +55,11 @@ func (s *Store) create(ctx context.Context, name string) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &writer{ctx: ctx, root: s.root, name: name, temp: temp, f: f}, nil
+	w := &writer{ctx: ctx, root: s.root, name: name, temp: temp, f: f, forget: func() error { return s.dropSidecar(name) }}
+	if s.layout.typed() {
+		w.place = func(f *os.File) error { return s.place(ctx, name, f, store.Placement{}) }
+	}
+	return w, nil
 }
 
 // tempName is one for each final name: whoever writes the name again removes what a killed writer left.
@@ -147,7 +154,15 @@ func (w *writer) publish() error {
 	if err := w.f.Sync(); err != nil {
 		return err
 	}
+	if w.place != nil {
+		if err := w.place(w.f); err != nil {
+			return err
+		}
+	}
 	if err := w.root.Link(w.temp, rel(w.name)); err != nil {
+		if w.place != nil {
+			err = errors.Join(err, w.forget())
+		}
 		return err
 	}
 	err := w.root.Remove(w.temp)

@@ -211,7 +211,7 @@ func (o *output) mend(cause error, took time.Duration) error {
 
 // final tells whether another attempt would come to the same, or only after minutes in which it has been made already.
 func final(cause error) bool {
-	return errors.Is(cause, errGone) || errors.Is(cause, errUnreported) || errors.Is(cause, namenode.ErrGaveUp)
+	return errors.Is(cause, errGone) || errors.Is(cause, errUnreported) || errors.Is(cause, errNoPlace) || errors.Is(cause, namenode.ErrGaveUp)
 }
 
 // abandon gives a block up if all its bytes are here: another is faster than what is left of it.

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
-	"github.com/stepahead-io/stepahead/store/hdfs/namenode"
 )
 
 // CreatePlaced implements store.PlacedCreator. Nodes are named by their UUIDs. A DataNode that fails while a block of more than 4 MiB is written leaves it
@@ -49,8 +49,11 @@ func (o *output) placeApart(failed []*hproto.DatanodeInfo) (*hproto.LocatedBlock
 	excluded := slices.Concat(failed, o.w.nodes.called(forbidden))
 	for range len(forbidden) + 1 {
 		b, err := o.add(excluded)
-		if err != nil {
+		switch {
+		case errors.Is(err, syscall.ENOSPC) && len(forbidden) > 0: // so it looks from here
 			return nil, o.nowhere(forbidden, err)
+		case err != nil:
+			return nil, err
 		}
 		given := slices.DeleteFunc(slices.Clone(b.GetLocs()), func(d *hproto.DatanodeInfo) bool {
 			return !slices.Contains(forbidden, d.GetId().GetDatanodeUuid())
@@ -63,21 +66,23 @@ func (o *output) placeApart(failed []*hproto.DatanodeInfo) (*hproto.LocatedBlock
 			return nil, err
 		}
 		if len(given) == 0 {
-			return nil, fmt.Errorf("%w: block at offset %d: %d DataNodes are left for %d replicas beside the %d that may not get it",
-				store.ErrUnavailable, o.closed, len(b.GetLocs()), o.replicas, len(forbidden))
+			return nil, o.nowhere(forbidden, fmt.Errorf("%d are left for %d replicas", len(b.GetLocs()), o.replicas))
 		}
 		excluded = append(excluded, given...)
 	}
-	return nil, fmt.Errorf("%w: block at offset %d: the NameNode gives it DataNodes that were excluded", store.ErrUnavailable, o.closed)
+	return nil, o.nowhere(forbidden, errors.New("the NameNode gives it DataNodes that were excluded"))
 }
 
-// nowhere: there may be others later.
+// errNoPlace: a file was to go to other DataNodes than there are.
+var errNoPlace = fmt.Errorf("%w: too few DataNodes are left", store.ErrUnavailable)
+
+// nowhere: there are too few DataNodes beside those that may not get the block. Those that failed are tried again, if there are any.
 func (o *output) nowhere(forbidden []string, err error) error {
-	var remote *namenode.RemoteError
-	if len(forbidden) > 0 && errors.As(err, &remote) && tooFewNodes.MatchString(remote.Message) && store.ClassOf(err) != store.Retryable {
-		return fmt.Errorf("%w: block at offset %d: no DataNode is left beside the %d that may not get it: %v", store.ErrUnavailable, o.closed, len(forbidden), err)
+	what := errNoPlace
+	if len(o.shunned) > 0 {
+		what, o.shunned = store.ErrUnavailable, nil
 	}
-	return err
+	return fmt.Errorf("%w: block at offset %d, beside the %d that may not get it: %v", what, o.closed, len(forbidden), err)
 }
 
 // called returns what is known of nodes with these UUIDs.

@@ -1,11 +1,9 @@
 package hdfs_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stepahead-io/stepahead/internal/hdfstest"
 	"github.com/stepahead-io/stepahead/store"
@@ -23,109 +21,40 @@ func TestPlaces(t *testing.T) {
 	c := hdfstest.Start(t, hdfstest.Options{
 		DataNodes: nodes, Racks: []string{"/a", "/b", "/c"}, StorageTypes: [][]string{{"DISK", "ARCHIVE"}}, Capacities: capacities,
 	})
-	t.Run("storage types", func(t *testing.T) { testStorageTypes(t, c) })
-	t.Run("sibling", func(t *testing.T) { testSibling(t, c) })
+	storetest.RunTyped(t, func(t *testing.T) storetest.TypedStore { return open(t, c, c.Dir(t), hdfs.Options{}) })
+	t.Run("unknown nodes", func(t *testing.T) { testUnknownNodes(t, c) })
 	t.Run("nodes", func(t *testing.T) { testNodes(t, c, nodes) })
 }
 
-// located are the nodes of each block that hold it on a type of storage, in order.
-func located(t *testing.T, s store.Store, name, storage string) map[int64][]string {
-	t.Helper()
-	info, err := s.Stat(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := s.Locate(t.Context(), name, 0, info.Size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[int64][]string{}
-	for _, r := range rows {
-		if storage == "" || r.Storage == storage {
-			all[r.Off] = append(all[r.Off], r.Node)
-		}
-	}
-	for _, nodes := range all {
-		slices.Sort(nodes)
-	}
-	return all
-}
-
-// await looks until every block of a file has n replicas.
-func await(t *testing.T, s store.Store, name string, n int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		short := 0
-		for _, nodes := range located(t, s, name, "") {
-			if len(nodes) != n {
-				short++
-			}
-		}
-		if short == 0 {
-			return
-		}
-		if err := store.Sleep(ctx, 50*time.Millisecond); err != nil {
-			t.Fatalf("%s: %d blocks have not %d replicas", name, short, n)
-		}
-	}
-}
-
-// testStorageTypes: replicas raised under COLD lie on ARCHIVE, and lowering under the file's own policy drops just these.
-func testStorageTypes(t *testing.T, c *hdfstest.Cluster) {
-	s := open(t, c, c.Dir(t), hdfs.Options{})
-	storetest.Put(t, s, "/f", hdfstest.Bytes(1, 8*blockSize))
-	await(t, s, "/f", 3)
-	before := located(t, s, "/f", "DISK")
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx := t.Context()
-	must(s.SetStoragePolicy(ctx, "/f", "COLD"))
-	must(s.SetReplication(ctx, "/f", 8))
-	await(t, s, "/f", 8)
-	if got := located(t, s, "/f", "DISK"); fmt.Sprint(got) != fmt.Sprint(before) {
-		t.Errorf("on disks while raised: %v, before: %v", got, before)
-	}
-	must(s.SetStoragePolicy(ctx, "/f", ""))
-	must(s.SetReplication(ctx, "/f", 3))
-	await(t, s, "/f", 3)
-	if got := located(t, s, "/f", "DISK"); fmt.Sprint(got) != fmt.Sprint(before) {
-		t.Errorf("after lowering: %v, before: %v", got, before)
-	}
-}
-
-// testSibling: a copy shares no node with the original, whether the store has heard of the nodes before or not.
-func testSibling(t *testing.T, c *hdfstest.Cluster) {
+// testUnknownNodes: a store that has heard of no node yet gives back blocks on those that are left out.
+func testUnknownNodes(t *testing.T, c *hdfstest.Cluster) {
 	root := c.Dir(t)
+	data := hdfstest.Bytes(2, 6*blockSize)
+	c.Put(root+"/f", data, 6, blockSize)
+	c.WaitReplication(root+"/f", 6)
+	nodes := c.DataNodes()
+	original := map[int64][]string{}
+	for _, b := range c.Locations(root + "/f") {
+		for _, n := range b.Nodes {
+			original[b.Offset] = append(original[b.Offset], nodes[n].UUID)
+		}
+	}
 	s := open(t, c, root, hdfs.Options{})
-	data := hdfstest.Bytes(2, 4*blockSize+5)
-	storetest.Put(t, s, "/f", data)
-	await(t, s, "/f", 3)
-	original := located(t, s, "/f", "")
-	for name, from := range map[string]*hdfs.Store{"known": s, "unknown": open(t, c, root, hdfs.Options{})} {
-		w, err := from.CreatePlaced(t.Context(), "/"+name, store.Placement{
-			Replicas: 6, BlockSize: blockSize, Exclude: func(off int64) []string { return original[off] },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(data); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		await(t, s, "/"+name, 6)
-		for off, nodes := range located(t, s, "/"+name, "") {
-			for _, n := range nodes {
-				if slices.Contains(original[off], n) {
-					t.Errorf("%s: block at %d is on %s, as the original's", name, off, n)
-				}
+	w, err := s.CreatePlaced(t.Context(), "/copy", store.Placement{Replicas: 3, BlockSize: blockSize, Exclude: func(off int64) []string { return original[off] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitReplication(root+"/copy", 3)
+	for _, b := range c.Locations(root + "/copy") {
+		for _, n := range b.Nodes {
+			if slices.Contains(original[b.Offset], nodes[n].UUID) {
+				t.Errorf("block at %d is on %d, as the original's", b.Offset, n)
 			}
 		}
 	}
