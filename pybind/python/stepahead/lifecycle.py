@@ -306,16 +306,15 @@ def evaluation_result(
         checkpoint: its folder or file.
         evaluation: its name, where a checkpoint has several.
         metric: what was measured, where it is several things.
-        value: the number, where there is a finite one.
+        value: the number; one that is not finite, such as the loss of a run that has diverged, is told as none.
         regression: it is worse than it may be. The first such result ends the time in which the regression was not known.
     """
-    number = None if value is None else _arguments.number("value", float(value))
     _say(
         "evaluation-result",
         checkpoint,
         evaluation=_arguments.text("evaluation", evaluation),
         metric=_arguments.text("metric", metric),
-        value=number if number is not None and math.isfinite(number) else None,
+        value=_finite(value),
         regression=bool(regression),
     )
 
@@ -493,6 +492,15 @@ def told(timeout: float = 0) -> Told:
 
 def _step(step: int | None) -> int | None:
     return _arguments.whole("step", step, 0)
+
+
+def _finite(value: Any) -> float | None:
+    try:
+        if not math.isfinite(value):
+            return None
+    except (TypeError, OverflowError):
+        pass  # what it is not is said next
+    return _arguments.number("value", value)
 
 
 def _whole(name: str, value: int) -> int:

@@ -199,6 +199,8 @@ def test_loaders_job(agent: Agent, dataset: pathlib.Path, monkeypatch: pytest.Mo
         (lambda: lifecycle.evaluation_scheduled("x", site="\n"), "site"),
         (lambda: lifecycle.evaluation_decided("x", "wait"), "decision"),
         (lambda: lifecycle.evaluation_result("x", metric="\n"), "metric"),
+        (lambda: lifecycle.evaluation_result("x", value="much"), "value"),  # type: ignore[arg-type]
+        (lambda: lifecycle.evaluation_result("x", value=10**400), "value"),
         (lambda: lifecycle.starting(ranks=8, ranks_per_host=8), "checkpoint"),
         (lambda: lifecycle.starting("x", ranks=8, ranks_per_host=9), "ranks_per_host"),
         (lambda: lifecycle.starting("x", ranks=8, ranks_per_host=8, tensor_parallel=3), "divided"),
