@@ -189,7 +189,7 @@ func (p *Planner) adjust(x *placement, want *proposal) {
 	case x.state == waiting:
 		x.want = *want
 		p.line(x)
-	case x.state == grace && x.want.identity == want.identity && x.want.means == want.means && x.want.access == want.access && !x.held.damaged && x.want.means.row():
+	case x.state == grace && x.want.identity == want.identity && x.want.means == want.means && x.want.access == want.access && !x.held.damaged && x.want.means.row() && p.mayStay(x):
 		x.want = *want
 		p.extend(x)
 		p.publish(x)
@@ -203,6 +203,16 @@ func (p *Planner) adjust(x *placement, want *proposal) {
 	default:
 		p.renew(x, want)
 	}
+}
+
+// mayStay tells whether what is on its way out has room if it is wanted again: it is on the accounts still, and the budget may have been lowered.
+func (p *Planner) mayStay(x *placement) bool {
+	l := x.slot.pool
+	most := l.limit.held
+	if x.want.emergency {
+		most = l.limit.heldEmergency
+	}
+	return l.limit.on && (x.held.bytes == 0 || l.held <= most)
 }
 
 // renew takes over how long and how urgently a placement is wanted that was begun. What it is stays.
