@@ -54,7 +54,8 @@ func TestEveryMeansOfHotFiles(t *testing.T) {
 				r.tell(starts("train", "/hot", nil))
 				time.Sleep(2 * time.Minute)
 				th := w.thing("one", 1)
-				if th.mark.Placement == 0 || (th.row == "") != (means == plan.StorageType || means == plan.Raise) || th.raised != (th.row == "") {
+				raises := means == plan.StorageType || means == plan.Raise
+				if th.mark.Placement == 0 || (th.row == "") != raises || (w.replicasOf("/hot") > 3) != raises {
 					t.Fatalf("there is %+v", th)
 				}
 				r.tell(plan.FanOut{Job: "train", Run: "a", Ended: true})

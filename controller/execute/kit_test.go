@@ -109,11 +109,16 @@ func (m *memory) setFull(full bool) {
 	m.full = full
 }
 
-// rules allow everything.
+// rules allow everything, and of a path such as /hot/raise/1 the means that it names.
 type rules struct{ spread []plan.Means }
 
 func (rules) Copy(plan.Request) plan.Verdict { return plan.Verdict{Allowed: true, Rule: "all"} }
-func (r rules) Spread(plan.Request) plan.Verdict {
+func (r rules) Spread(q plan.Request) plan.Verdict {
+	for _, m := range []plan.Means{plan.Even, plan.Sibling, plan.StorageType, plan.Raise} {
+		if strings.HasPrefix(q.Path, "/hot/"+string(m)+"/") {
+			return plan.Verdict{Allowed: true, Rule: "by path", Means: []plan.Means{m}}
+		}
+	}
 	return plan.Verdict{Allowed: true, Rule: "all", Means: r.spread}
 }
 
@@ -191,7 +196,10 @@ func (w *world) start(c *bubble, j Journal, name string, change func(*process, *
 		case <-ctx.Done():
 		}
 	}()
-	go func() { r.done <- e.Run(ctx) }()
+	go func() {
+		r.done <- e.Run(ctx)
+		cancel()
+	}()
 	return r
 }
 

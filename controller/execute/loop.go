@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -68,7 +69,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer cancel()
 	l := &loop{
 		e: e, ctx: work, lines: make(map[plan.ID]*line), owing: make(map[plan.ID]bool), tasks: make(map[plan.ID]*task), pools: make(map[place]*pool),
-		done: make(chan func()), refused: newRefusals(), checks: checks{undoing: make(map[leavingKey]bool), over: make(map[plan.ID]bool)},
+		done: make(chan func()), refused: newRefusals(), checks: newChecks(),
 	}
 	err := l.recover(work)
 	if err == nil {
@@ -110,7 +111,10 @@ func (l *loop) lost() error {
 // pause is how long nothing has to be done if nothing happens.
 func (l *loop) pause() time.Duration {
 	now := l.e.o.Clock.Now()
-	next := l.checks.next
+	next := time.Duration(math.MaxInt64)
+	if !l.checks.busy && !l.e.o.DryRun {
+		next = l.checks.next
+	}
 	if at, ok := l.p.Wake(); ok {
 		next = min(next, at)
 	}

@@ -25,11 +25,12 @@ type past struct {
 	make    plan.Make // of even, made up from its publish
 	fact    json.RawMessage
 	publish *plan.Publish // the last
-	// begun: something may be in the world.
+	// begun: something may be in the world; made: it is whole.
 	begun, made, published, undoing, over bool
-	digest                                string
-	until                                 time.Time     // the end of its lease, by the wall clock that wrote it
-	lease                                 time.Duration // how long it was when it was given
+
+	digest string
+	until  time.Time     // the end of its lease, by the wall clock that wrote it
+	lease  time.Duration // how long it was when it was given
 }
 
 // doneMake is the body of a making's done.
@@ -87,8 +88,10 @@ func (p *past) intent(r journal.Record) error {
 		}
 		p.begun, p.published, p.undoing, p.publish = true, true, false, &a
 	case extendVerb:
-	case withdrawVerb, removeVerb:
+	case withdrawVerb:
 		p.undoing = true
+	case removeVerb:
+		p.undoing, p.made = true, false // what is left of it is not whole
 	default:
 		return fmt.Errorf("%w: record %d of placement %d has the action %q", journal.ErrVersion, r.Number, r.Placement, r.Action)
 	}

@@ -50,6 +50,7 @@ func (l *loop) adopt(all map[plan.ID]*past, s Survey) []plan.Held {
 	marks := make(map[plan.ID]Leaving)
 	for _, found := range s.Leavings {
 		if found.Mark.Controller == e.o.Name {
+			l.checks.remember(found)
 			marks[found.Mark.Placement] = found
 		}
 	}
@@ -60,7 +61,7 @@ func (l *loop) adopt(all map[plan.ID]*past, s Survey) []plan.Held {
 		if mark, ok := marks[id]; ok {
 			left = min(max(mark.Left, 0), max(p.lease, left)) // the clock of the store did not jump when this one did
 		} else if s.Listed[p.make.Site] {
-			p.undoing = true // there is nothing, or nothing that says whose it is: what there may be is undone
+			p.undoing, p.made = true, false // there is nothing, or nothing that says whose it is: what there may be is undone
 		}
 		one := &line{past: *p, id: id, means: p.make.Means, site: p.make.Site, rate: newRate()}
 		one.until, one.given, one.givenAt = now+left, now+left, now

@@ -125,3 +125,57 @@ func (w Stores) Undo(ctx context.Context, found Leaving, fence func(context.Cont
 	_, err = temporary.Undo(ctx, st, found.Mark, fence)
 	return err
 }
+
+// Again implements World. A file that somebody else gave just what the placement had given it cannot be told from one that was raised again.
+func (w Stores) Again(ctx context.Context, found Leaving, fence func(context.Context) error) (bool, error) {
+	st, err := w.store(ctx, found.Site)
+	if err != nil {
+		return false, err
+	}
+	attributes, ok := st.(store.Attributer)
+	if !ok || found.Mark.Raised == nil {
+		return false, nil
+	}
+	m := found.Mark
+	value, ok, err := attributes.Attribute(ctx, m.Path, temporary.Attribute)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && ok && string(value) != m.Name() {
+		return false, nil // there is none, or another placement has it
+	}
+	if err != nil {
+		return false, err
+	}
+	if !ok {
+		raised, err := isRaised(ctx, st, m)
+		if err != nil || !raised {
+			return false, err
+		}
+		set := func(ctx context.Context) error {
+			return attributes.SetAttribute(ctx, m.Path, temporary.Attribute, []byte(m.Name()))
+		}
+		if err := temporary.Change(ctx, fence, set); err != nil {
+			return false, err
+		}
+	}
+	_, err = temporary.Undo(ctx, st, m, fence)
+	return true, err
+}
+
+// isRaised tells whether a file is still the one of a mark and has what the placement gave it.
+func isRaised(ctx context.Context, st store.Store, m temporary.Mark) (bool, error) {
+	info, err := st.Stat(ctx, m.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil || string(info.Identity) != m.Identity {
+		return false, err
+	}
+	if info.Replicas == m.Raised.Replicas && info.Replicas != m.Was.Replicas {
+		return true, nil
+	}
+	policies, ok := st.(store.StoragePolicer)
+	if !ok || m.Raised.Policy == nil || m.Was.Policy == nil {
+		return false, nil
+	}
+	now, err := policies.StoragePolicy(ctx, m.Path)
+	return err == nil && now == *m.Raised.Policy && now != *m.Was.Policy, err
+}

@@ -17,6 +17,9 @@ type World interface {
 	Survey(ctx context.Context) Survey
 	// Undo removes what is left of a leaving. fence is asked before each change.
 	Undo(ctx context.Context, found Leaving, fence func(context.Context) error) error
+	// Again undoes what a stopped process did to a raised file when it went on after everything had been undone, where nothing but the file itself tells
+	// of it: it has again just what the mark says that it was raised to. It tells whether that was so.
+	Again(ctx context.Context, found Leaving, fence func(context.Context) error) (bool, error)
 }
 
 // Survey is what the stores say is there.
@@ -43,6 +46,9 @@ type checks struct {
 	busy bool
 	// undoing are the leavings that are being undone.
 	undoing map[leavingKey]bool
+	// raised are files that a predecessor had raised, which may be stopped and go on later, by the placement that was undone; order is that in which they came.
+	raised map[leavingKey]Leaving
+	order  []leavingKey
 	// over are placements of which the journal need not know any more.
 	over map[plan.ID]bool
 }
@@ -50,6 +56,27 @@ type checks struct {
 type leavingKey struct {
 	site, controller string
 	placement        plan.ID
+}
+
+func (l Leaving) key() leavingKey { return leavingKey{l.Site, l.Mark.Controller, l.Mark.Placement} }
+
+func newChecks() checks {
+	return checks{undoing: make(map[leavingKey]bool), raised: make(map[leavingKey]Leaving), over: make(map[plan.ID]bool)}
+}
+
+// remember keeps a file that was raised by a predecessor.
+func (c *checks) remember(found Leaving) {
+	const most = 1024
+	key := found.key()
+	if _, known := c.raised[key]; known || found.Mark.Raised == nil {
+		return
+	}
+	c.raised[key] = found
+	c.order = append(c.order, key)
+	if len(c.order) > most {
+		delete(c.raised, c.order[0])
+		c.order = c.order[1:]
+	}
 }
 
 const (
@@ -105,8 +132,9 @@ func (l *loop) survey(ctx context.Context) (s Survey) {
 // surveyed undoes what should not be there, and has the planner told of what should be and is not. before is what there was when the survey began: what came or
 // went since says nothing.
 func (l *loop) surveyed(s Survey, before map[plan.ID]bool) {
-	marked := make(map[plan.ID]bool)
+	marked, there := make(map[plan.ID]bool), make(map[leavingKey]bool)
 	for _, found := range s.Leavings {
+		there[found.key()] = true
 		id := found.Mark.Placement
 		if found.Mark.Controller == l.e.o.Name {
 			marked[id] = true
@@ -125,25 +153,42 @@ func (l *loop) surveyed(s Survey, before map[plan.ID]bool) {
 			l.tell(plan.Damaged{ID: id, Detail: "it is not there any more"})
 		}
 	}
+	for _, key := range l.checks.order {
+		if one := l.lines[key.placement]; !there[key] && s.Listed[key.site] && (one == nil || key.controller != l.e.o.Name) {
+			l.again(l.checks.raised[key])
+		}
+	}
 	l.step(plan.Tick{})
 }
 
 // sweep undoes a leaving.
 func (l *loop) sweep(found Leaving) {
-	key := leavingKey{found.Site, found.Mark.Controller, found.Mark.Placement}
+	l.checks.remember(found)
+	l.undo(found, func(ctx context.Context) (bool, error) { return true, l.e.o.World.Undo(ctx, found, l.e.held) })
+}
+
+// again looks whether a file was raised once more by a process that was stopped when its placement was undone.
+func (l *loop) again(found Leaving) {
+	l.undo(found, func(ctx context.Context) (bool, error) { return l.e.o.World.Again(ctx, found, l.e.held) })
+}
+
+func (l *loop) undo(found Leaving, f func(ctx context.Context) (bool, error)) {
+	key := found.key()
 	if l.checks.undoing[key] {
 		return
 	}
 	l.checks.undoing[key] = true
 	l.background(func(ctx context.Context) func() {
-		err := l.e.held(ctx)
+		something, err := false, l.e.held(ctx)
 		if err == nil {
 			err = errPanicked
-			l.e.guarded("Undo", func() { err = l.e.o.World.Undo(ctx, found, l.e.held) })
+			l.e.guarded("Undo", func() { something, err = f(ctx) })
 		}
 		return func() {
 			delete(l.checks.undoing, key)
-			l.swept(found, err)
+			if something || err != nil {
+				l.swept(found, err)
+			}
 		}
 	})
 }

@@ -25,8 +25,6 @@ type thing struct {
 	written time.Time // the mark
 	data    string    // the version of what was copied; "" for nothing
 	row     string    // the version that readers find; "" for none
-	raised  bool
-	was     int
 }
 
 type thingKey struct {
@@ -82,9 +80,10 @@ type process struct {
 	steps int
 	dead  bool
 	died  chan struct{}
-	// stop holds up the process in its next change of the world, after the fence, until it is closed.
-	stop    chan struct{}
-	stopped chan struct{}
+	// stop holds up the process in its change of the world number stopAt, after the fence, until it is closed.
+	stopAt, changes int
+	stop            chan struct{}
+	stopped         chan struct{}
 }
 
 var errDead = errors.New("the process is dead")
@@ -149,12 +148,12 @@ func (p *process) change(ctx context.Context, t controller.Tools, f func()) erro
 		return err
 	}
 	p.mu.Lock()
-	stop, stopped := p.stop, p.stopped
-	p.stop = nil
+	p.changes++
+	stops := p.changes == p.stopAt
 	p.mu.Unlock()
-	if stop != nil {
-		close(stopped)
-		<-stop
+	if stops {
+		close(p.stopped)
+		<-p.stop
 	}
 	return p.step(func() error {
 		p.w.mu.Lock()
@@ -164,12 +163,15 @@ func (p *process) change(ctx context.Context, t controller.Tools, f func()) erro
 	})
 }
 
-// pause stops the process (as SIGSTOP does) in its next change of the world.
-func (p *process) pause() (stopped, resume chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stop, p.stopped = make(chan struct{}), make(chan struct{})
-	return p.stopped, p.stop
+// pauses has the process be stopped (as by SIGSTOP) in its change of the world number n.
+func (p *process) pauses(n int) {
+	p.stopAt, p.stop, p.stopped = n, make(chan struct{}), make(chan struct{})
+}
+
+func (w *world) replicasOf(path string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.replicas[path]
 }
 
 // fakeMaker makes things of any means.
@@ -215,12 +217,14 @@ func (m fakeMaker) mark(ctx context.Context, p controller.Placement, t controlle
 			th = &thing{site: p.Make.Site}
 			w.things[m.key(p)] = th
 		}
-		if p.Fact != nil {
-			_ = json.Unmarshal(p.Fact, &th.was)
-		}
 		th.written = time.Now().Add(w.skew)
 		th.mark = temporary.Mark{
 			Version: 1, Controller: m.p.name, Placement: p.Make.ID, Means: p.Make.Means, Path: p.Make.Path, Identity: p.Make.Identity, TTL: p.Lease, Job: p.Make.Job,
+		}
+		if p.Fact != nil {
+			was := 0
+			_ = json.Unmarshal(p.Fact, &was)
+			th.mark.Was, th.mark.Raised = &temporary.State{Replicas: was}, &temporary.State{Replicas: was + p.Make.Extra}
 		}
 	})
 }
@@ -242,30 +246,47 @@ func (m fakeMaker) Make(ctx context.Context, p controller.Placement, t controlle
 			gone = store.ErrIdentity
 			return
 		}
-		th := w.things[m.key(p)]
-		if th == nil {
-			gone = errors.New("the mark is not there any more")
+		if p.Make.Means == plan.Raise || p.Make.Means == plan.StorageType {
+			was := 0
+			_ = json.Unmarshal(p.Fact, &was)
+			w.replicas[p.Make.Path] = was + p.Make.Extra // whether the mark is still there or not
 			return
 		}
-		th.data = w.sources[p.Make.Path]
-		if p.Make.Means == plan.Raise || p.Make.Means == plan.StorageType {
-			th.raised = true
-			w.replicas[p.Make.Path] = th.was + p.Make.Extra
+		th := w.things[m.key(p)]
+		if th == nil { // what has no mark any more is an orphan
+			th = &thing{site: p.Make.Site, mark: temporary.Mark{Controller: m.p.name, Placement: p.Make.ID, Means: "orphan"}}
+			w.things[m.key(p)] = th
 		}
+		th.data = w.sources[p.Make.Path]
 	})
 	return controller.Made{Digest: "digest of " + p.Make.Identity}, errors.Join(err, gone)
 }
 
-// transfer takes the time that the bytes need at the rate that they may have.
+// transfer takes the time that the bytes need at the rate that they may have. Each quarter is a change of the world.
 func (m fakeMaker) transfer(ctx context.Context, p controller.Placement, t controller.Tools) error {
+	const pieces = 4
 	w := m.p.w
 	for p.Make.Of == 0 {
 		w.mu.Lock()
-		left := p.Make.Bytes - w.sent[p.Make.ID]
+		sent := w.sent[p.Make.ID]
 		w.mu.Unlock()
-		if left <= 0 {
-			return nil
+		if sent >= pieces {
+			break
 		}
+		if err := m.piece(ctx, (p.Make.Bytes+pieces-1)/pieces, t); err != nil {
+			return err
+		}
+		if err := m.p.change(ctx, t, func() { w.sent[p.Make.ID]++ }); err != nil {
+			return err
+		}
+		t.Progress((sent + 1) * p.Make.Bytes / pieces)
+	}
+	return nil
+}
+
+// piece takes the time that some bytes need.
+func (m fakeMaker) piece(ctx context.Context, left int64, t controller.Tools) error {
+	for left > 0 {
 		rate, changed := t.Rate()
 		var ready <-chan time.Time
 		if rate > 0 {
@@ -274,22 +295,14 @@ func (m fakeMaker) transfer(ctx context.Context, p controller.Placement, t contr
 		began := time.Now()
 		select {
 		case <-ready:
-			rate = unbounded
+			return nil
 		case <-changed:
 		case <-m.p.died:
 			return errDead
 		case <-ctx.Done():
+			return ctx.Err()
 		}
-		w.mu.Lock()
-		w.sent[p.Make.ID] += min(left, int64(min(float64(left), float64(rate)*time.Since(began).Seconds())))
-		if rate == unbounded {
-			w.sent[p.Make.ID] = p.Make.Bytes
-		}
-		t.Progress(w.sent[p.Make.ID])
-		w.mu.Unlock()
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		left -= int64(float64(rate) * time.Since(began).Seconds())
 	}
 	return nil
 }
@@ -306,7 +319,6 @@ func (m fakeMaker) Publish(ctx context.Context, p controller.Placement, t contro
 		th := w.things[m.key(p)]
 		switch {
 		case th == nil:
-			w.fault("%d is published and has no mark", p.Make.ID)
 			return
 		case p.Publish == nil || p.Publish.Identity != p.Make.Identity:
 			w.fault("%d is published as %+v, of %+v", p.Make.ID, p.Publish, p.Make)
@@ -351,9 +363,8 @@ func (p *process) undo(ctx context.Context, key thingKey, fence func(context.Con
 	err := p.change(ctx, t, func() {
 		if th := p.w.things[key]; th != nil {
 			th.row, th.data = "", ""
-			if th.raised {
-				th.raised = false
-				p.w.replicas[th.mark.Path] = th.was
+			if m := th.mark; m.Was != nil {
+				p.w.replicas[m.Path] = m.Was.Replicas
 			}
 		}
 	})
@@ -385,6 +396,16 @@ func (p *process) Survey(context.Context) Survey {
 
 func (p *process) Undo(ctx context.Context, found Leaving, fence func(context.Context) error) error {
 	return p.undo(ctx, thingKey{found.Mark.Controller, found.Mark.Placement}, fence)
+}
+
+func (p *process) Again(ctx context.Context, found Leaving, fence func(context.Context) error) (again bool, err error) {
+	err = p.change(ctx, controller.Tools{Fence: fence}, func() {
+		if m := found.Mark; p.w.replicas[m.Path] == m.Raised.Replicas {
+			again = true
+			p.w.replicas[m.Path] = m.Was.Replicas
+		}
+	})
+	return again, err
 }
 
 // Look and Inspect are the Looker of a process.
