@@ -20,6 +20,7 @@ import (
 // openStore is a store that Python has open, and what it has open in it.
 type openStore struct {
 	place *address.Place
+	site  *address.Place   // nil: no copies are looked for
 	cache *nodecache.Cache // nil: nothing is shared with other processes
 
 	files       handles[store.File]
@@ -40,7 +41,9 @@ var stores = handles[*openStore]{what: "the store"}
 type storeOptions struct {
 	URL         string      `json:"url"`
 	Rank        int         `json:"rank"`
-	Shared      bool        `json:"shared"` // with the processes of this host that read the same
+	World       int         `json:"world"`     // how many ranks there are; 0: not known
+	Catalogue   string      `json:"catalogue"` // the URL of the store whose catalogue has copies; "": none, "off": no hot files either
+	Shared      bool        `json:"shared"`    // with the processes of this host that read the same
 	Environment environment `json:"environment"`
 }
 
@@ -76,7 +79,11 @@ func (o storeOptions) open(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, &storeError{err}
 	}
-	s := &openStore{place: place}
+	site, err := o.through(ctx, place)
+	if err != nil {
+		return nil, errors.Join(err, place.Close())
+	}
+	s := &openStore{place: place, site: site}
 	s.files.what, s.writers.what, s.saves.what, s.checkpoints.what = "the file", "the file", "the save", "the checkpoint"
 	s.life, s.end = context.WithCancel(context.Background())
 	if o.Shared && place.Remote {
@@ -109,7 +116,11 @@ func StoreClose(handle int64) (err error) {
 	if s.cache != nil {
 		errs = append(errs, s.cache.Close())
 	}
-	return encode(errors.Join(append(errs, s.place.Close())...))
+	errs = append(errs, s.place.Close())
+	if s.site != nil {
+		errs = append(errs, s.site.Close())
+	}
+	return encode(errors.Join(errs...))
 }
 
 // operation is what StoreCall can do: it decodes its own arguments.
@@ -167,6 +178,8 @@ func operationOf(name string) operation {
 		return with((*openStore).readBoxes)
 	case "read files":
 		return with((*openStore).readFiles)
+	case "sources":
+		return with((*openStore).sources)
 	case "latest":
 		return with((*openStore).latest)
 	case "release":

@@ -3,7 +3,7 @@ package catalogue
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/stepahead-io/stepahead/internal/hdfstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { hdfstest.Main(m) }

@@ -32,7 +32,9 @@ func newCatCommand() *cobra.Command {
 		Short: "Write a file, or a range of it, to standard output",
 		Long: `Write a file of a store, or a range of its bytes, to standard output, and nothing else. All bytes are of one
 version: a file that is replaced meanwhile is an error. The exit code is 0 only if every byte was written; 1 if bytes
-are damaged on every replica, 2 for a range outside the file or a folder, 3 if the file cannot be read.`,
+are damaged on every replica, 2 for a range outside the file or a folder, 3 if the file cannot be read.
+
+With STEPAHEAD_CATALOGUE=URL of this site's store, temporary copies of checkpoints there are read (docs/checkpoints.md).`,
 		Example: `  stepahead cat datasets/photos/dataset.json | jq .classes
   stepahead cat datasets/photos/00000-3f0c1f2e7a51.bin --range 64:1MiB > part`,
 		Args: cobra.ExactArgs(1),
@@ -45,7 +47,11 @@ are damaged on every replica, 2 for a range outside the file or a folder, 3 if t
 }
 
 func runCat(ctx context.Context, url string, part byteRange, out, errOut io.Writer) (err error) {
-	p, err := openPlace(ctx, url)
+	place, err := openPlace(ctx, url)
+	if err != nil {
+		return fmt.Errorf("cat: %w", err)
+	}
+	p, err := readThrough(ctx, place, errOut)
 	if err != nil {
 		return fmt.Errorf("cat: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"time"
 
@@ -54,7 +55,7 @@ func (f *checkpointFlags) check() error {
 }
 
 // withCheckpoint opens the checkpoint at a URL for the time of use.
-func withCheckpoint(ctx context.Context, url string, f checkpointFlags, use func(c *checkpoint.Checkpoint) error) (err error) {
+func withCheckpoint(ctx context.Context, url string, f checkpointFlags, use func(c *checkpoint.Checkpoint) error) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -62,6 +63,27 @@ func withCheckpoint(ctx context.Context, url string, f checkpointFlags, use func
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
+	return useCheckpoint(ctx, reading{Place: p}, f, use)
+}
+
+// withCopyOf is withCheckpoint for commands that want the bytes, wherever they are: not for those that say what is in the store.
+func withCopyOf(ctx context.Context, url string, f checkpointFlags, errOut io.Writer, use func(c *checkpoint.Checkpoint) error) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	place, err := openNamed(ctx, url)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	p, err := readThrough(ctx, place, errOut)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return useCheckpoint(ctx, p, f, use)
+}
+
+// useCheckpoint opens a checkpoint for the time of use, and closes the place.
+func useCheckpoint(ctx context.Context, p reading, f checkpointFlags, use func(c *checkpoint.Checkpoint) error) (err error) {
 	defer func() { err = errors.Join(err, p.Close()) }()
 	c, err := checkpoint.Open(ctx, p.Store, p.Name, f.options())
 	if err != nil {

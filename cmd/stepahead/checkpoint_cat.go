@@ -23,12 +23,13 @@ func newCheckpointCatCommand() *cobra.Command {
 		Use:   "cat URL NAME",
 		Short: "Write one tensor's bytes to standard output",
 		Long: `Write the elements of a tensor to standard output, in C order, little-endian, put together from all of its chunks; or another
-value's bytes as they were saved. --json describes it instead, with the SHA-256 of the bytes. The tensor is held in memory.`,
+value's bytes as they were saved. --json describes it instead, with the SHA-256 of the bytes. The tensor is held in memory.
+With STEPAHEAD_CATALOGUE=URL of this site's store, a temporary copy there is read (docs/checkpoints.md).`,
 		Example: `  stepahead checkpoint cat runs/7b/iter_0001000 lm_head.weight > lm_head.bin
   stepahead checkpoint cat model.safetensors norm.weight --json`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCheckpoint(cmd.Context(), args[0], f, func(c *checkpoint.Checkpoint) error {
+			return withCopyOf(cmd.Context(), args[0], f, cmd.ErrOrStderr(), func(c *checkpoint.Checkpoint) error {
 				return catTensor(cmd.Context(), cmd.OutOrStdout(), c, args[1], f.json)
 			})
 		},

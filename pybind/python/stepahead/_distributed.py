@@ -37,6 +37,15 @@ def rank_and_world(rank: int | None, world_size: int | None) -> tuple[int, int]:
     return (group.get_rank(), group.get_world_size()) if group else (0, 1)
 
 
+def reader() -> tuple[int, int]:
+    """Which of how many readers of the same files this process is: as torch.distributed says, else its launcher. 0 of 0 if nobody says."""
+    group = _group()
+    if group is not None:
+        return group.get_rank(), group.get_world_size()
+    rank, world = (os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE"))
+    return int(rank) if rank.isdecimal() else 0, int(world) if rank.isdecimal() and world.isdecimal() else 0
+
+
 def channel(run: str) -> str:
     """What the keys of one more loader begin with, so that loaders of the same run do not read each other's.
 

@@ -21,10 +21,10 @@ _PIECE_BYTES = 64 << 20
 class Objects:
     """The files of the store that a URL leads to. What the processes of a host download at the same time is read from HDFS once."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, catalogue: str | None = None) -> None:
         self._url = url
-        self._fs = FileSystem(store=url)
-        self._store = _stores.Store(url, shared=True)
+        self._fs = FileSystem(store=url, catalogue=catalogue)
+        self._store = _stores.Store(url, shared=True, catalogue=catalogue)
 
     def put(self, name: str, data: bytes, create: bool, expected: str | None) -> None:
         """Write a whole file: with `create` a new one, with `expected` in the place of that version."""
@@ -106,12 +106,12 @@ def _order(info: dict[str, Any]) -> str:
 class _Elsewhere:
     """The same in a process of its own, which ends with this one."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, catalogue: str | None = None) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-c", "from stepahead import _objects; _objects.serve()"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._lock = threading.Lock()
-        self._ask(url)
+        self._ask((url, catalogue))
 
     def _ask(self, request: Any) -> Any:
         with self._lock:
@@ -148,7 +148,7 @@ def serve() -> None:
     while (request := _next(requests)) is not None:
         try:
             if objects is None:
-                objects, answer = Objects(request), None
+                objects, answer = Objects(*request), None
             else:
                 answer = getattr(objects, request[0])(*request[1:])
             told = False, answer
@@ -165,6 +165,6 @@ def _next(requests: BinaryIO) -> Any:
         return None
 
 
-def objects(url: str) -> Any:
+def objects(url: str, catalogue: str | None = None) -> Any:
     """The files of the store that a URL leads to: `Objects`, or what stands for it in a process that was forked."""
-    return _Elsewhere(url) if _binding.forked() else Objects(url)
+    return _Elsewhere(url, catalogue) if _binding.forked() else Objects(url, catalogue)

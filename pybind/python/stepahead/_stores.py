@@ -9,14 +9,25 @@ import threading
 import weakref
 from typing import Any
 
-from stepahead import _binding
+from stepahead import _binding, _distributed
 
 
 class Store:
-    """An open store. `root` is the URL of its own root, `name` what the URL it was opened with means in it."""
+    """An open store. `root` is the URL of its own root, `name` what the URL it was opened with means in it.
 
-    def __init__(self, url: str, *, rank: int = 0, shared: bool = False) -> None:
-        options = {"url": url, "rank": rank, "shared": shared, "environment": _binding.environment()}
+    `catalogue` is the URL of the store whose catalogue says where copies are, by default the environment's; or "off".
+    """
+
+    def __init__(self, url: str, *, shared: bool = False, catalogue: str | os.PathLike[str] | None = None) -> None:
+        rank, world = _distributed.reader()
+        options = {
+            "url": url,
+            "rank": rank,
+            "world": world,
+            "catalogue": _catalogue(catalogue),
+            "shared": shared,
+            "environment": _binding.environment(),
+        }
         opened = _binding.Call("StoreOpen", json.dumps(options)).wait()
         self.handle: int = opened["store"]
         self.name: str = opened["name"]
@@ -42,6 +53,11 @@ class Store:
         self._closing()
 
 
+def _catalogue(given: str | os.PathLike[str] | None) -> str:
+    """What is given, else what the environment says."""
+    return os.environ.get("STEPAHEAD_CATALOGUE", "") if given is None else os.fspath(given)
+
+
 def _close(handle: int) -> None:
     if _binding is not None and _binding.alive():
         _binding.native().StoreClose(handle)
@@ -59,21 +75,22 @@ class _Common:
         # Another thread may have held it, to open a store.
         self.lock = threading.Lock()
 
-    def get(self, url: str) -> Store:
-        key = (url, *_binding.environment().values())
+    def get(self, url: str, catalogue: str | os.PathLike[str] | None) -> Store:
+        rank = map(str, _distributed.reader())
+        key = (url, _catalogue(catalogue), *rank, *_binding.environment().values())
         with self.lock:
             store = self.open.get(key)
             if store is None or not store.is_open:
-                store = self.open[key] = Store(url)
+                store = self.open[key] = Store(url, catalogue=catalogue)
             return store
 
 
 _common = _Common()
 
 
-def common(url: str) -> Store:
+def common(url: str, catalogue: str | os.PathLike[str] | None = None) -> Store:
     """The store of a URL that all who ask for the same one in this process have together."""
-    return _common.get(url)
+    return _common.get(url, catalogue)
 
 
 def address(memory: Any) -> int:

@@ -13,6 +13,7 @@ import contextlib
 import datetime
 import hashlib
 import io
+import os
 import posixpath
 from collections.abc import Sequence
 from typing import Any
@@ -41,6 +42,8 @@ class FileSystem(AbstractFileSystem):  # type: ignore[misc]
     Args:
         store: the URL of the store, such as `hdfs://nameservice` or `hdfs:///` for the cluster that Hadoop's configuration
             names. Default: the local file system.
+        catalogue: the URL of this site's store, whose catalogue says where temporary copies are; "off": none are read. Default: what
+            STEPAHEAD_CATALOGUE says.
 
     What `info` says of a file has its `identity`, which is new whenever its content is. A file that is open stays the version
     that was opened: one that is replaced meanwhile is an `IdentityError`. A file that is written appears when it is closed, whole;
@@ -51,16 +54,24 @@ class FileSystem(AbstractFileSystem):  # type: ignore[misc]
     root_marker = "/"
     cachable = True
 
-    def __init__(self, store: str | None = None, **options: Any) -> None:
-        super().__init__(store=store, **options)
+    def __init__(
+        self, store: str | None = None, catalogue: str | os.PathLike[str] | None = None, **options: Any
+    ) -> None:
+        super().__init__(store=store, catalogue=catalogue, **options)
         self._url = store or "dir:///"
+        self._catalogue = catalogue
         self._opened: _stores.Store | None = None
 
     @property
     def _store(self) -> _stores.Store:
         if self._opened is None or not self._opened.is_open:
-            self._opened = _stores.common(self._url)
+            self._opened = _stores.common(self._url, self._catalogue)
         return self._opened
+
+    def sources(self) -> dict[str, Any]:
+        """How many bytes came from temporary copies, and why others did not, in this process (docs/checkpoints.md)."""
+        told: dict[str, Any] = self._store.call("sources")
+        return told
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}

@@ -10,6 +10,8 @@ In the client's configuration:
             base_path: hdfs://nameservice/runs
 
 `msc://lake/7b/iter_0001000` then is `hdfs://nameservice/runs/7b/iter_0001000`. A base path without a cluster is a local folder.
+The option `catalogue` is the URL of this site's store, whose catalogue says where temporary copies are, or "off"; by default what
+STEPAHEAD_CATALOGUE says.
 """
 
 from __future__ import annotations
@@ -50,10 +52,11 @@ class Provider(BaseStorageProvider):
         base_path: str = "/",
         config_dict: dict[str, Any] | None = None,
         telemetry_provider: Callable[[], Any] | None = None,
+        catalogue: str | None = None,
         **options: Any,
     ) -> None:
         if options:
-            raise OptionError(f"stepahead.msc: options {sorted(options)}: there is only base_path")
+            raise OptionError(f"stepahead.msc: options {sorted(options)}: there are only base_path and catalogue")
         scheme, separator, rest = base_path.partition("://")
         if (not separator and not base_path.startswith("/")) or (separator and scheme not in ("hdfs", "dir")):
             raise OptionError(f"base_path={base_path!r}: must be hdfs://nameservice/path or an absolute path")
@@ -64,11 +67,12 @@ class Provider(BaseStorageProvider):
         super().__init__(self._root + name, _TYPE, config_dict, telemetry_provider)
         self._base = name.rstrip("/") + "/"
         self._opened: tuple[int, Any] | None = None
+        self._catalogue = catalogue
 
     @property
     def _objects(self) -> Any:
         if self._opened is None or self._opened[0] != os.getpid():
-            self._opened = os.getpid(), _objects.objects(f"{self._root or 'dir://'}/")
+            self._opened = os.getpid(), _objects.objects(f"{self._root or 'dir://'}/", self._catalogue)
         return self._opened[1]
 
     def _name(self, path: str) -> str:

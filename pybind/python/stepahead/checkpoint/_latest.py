@@ -18,7 +18,7 @@ def latest(root: str | os.PathLike[str]) -> str:
     Example:
         >>> dcp.load(state, storage_reader=Reader(latest("hdfs://ns/runs/7b")))  # doctest: +SKIP
     """
-    store = _stores.Store(os.fspath(root))
+    store = _stores.Store(os.fspath(root), catalogue="off")
     try:
         return str(store.call("latest", name=store.name))
     finally:

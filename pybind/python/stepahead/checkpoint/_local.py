@@ -32,6 +32,7 @@ def local(
     *,
     files: Sequence[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    catalogue: str | os.PathLike[str] | None = None,
 ) -> Iterator[str]:
     """A local folder with the files of a checkpoint, for `from_pretrained` of Hugging Face.
 
@@ -43,6 +44,8 @@ def local(
         files: patterns of the names of the files that are needed, such as `["*.safetensors", "*.json"]`. Default: weights in
             safetensors, configuration, tokenizer and code; weights of torch.save where there are no others.
         cache_dir: where copies lie: a folder of this user's own, of one host. Default: below the system's folder for temporary files.
+        catalogue: the URL of this site's store, whose catalogue says where temporary copies are; "off": none are read. Default: what
+            STEPAHEAD_CATALOGUE says.
 
     Raises:
         CheckpointError: there is none, or it is not complete.
@@ -52,7 +55,7 @@ def local(
         >>> with local("hdfs://ns/models/7b") as folder:  # doctest: +SKIP
         ...     model = transformers.AutoModel.from_pretrained(folder)
     """
-    opened = Opened(path)
+    opened = Opened(path, catalogue=catalogue)
     try:
         if not opened.remote:
             yield opened.folder

@@ -29,11 +29,11 @@ class Opened:
         tensors: bool = False,
         names: Sequence[str] | None = None,
         shared: bool = False,
+        catalogue: str | os.PathLike[str] | None = None,
     ) -> None:
         url = os.fspath(path)
-        rank = int(os.environ.get("RANK") or 0)
         self.path = url
-        self.store = _stores.Store(url, rank=rank, shared=shared)
+        self.store = _stores.Store(url, shared=shared, catalogue=catalogue)
         told = self.store.call("checkpoint", name=self.store.name, tensors=tensors, names=names)
         self._handle: int = told["checkpoint"]
         self.layout: str = told["layout"]

@@ -38,6 +38,8 @@ class Reader(FileSystemReader):
     Args:
         path: the checkpoint's folder, or its URL: `hdfs://nameservice/runs/7b/step-1000`, `dir:///...`. HDFS is configured
             by the environment, as for Hadoop's own programs.
+        catalogue: the URL of this site's store, whose catalogue says where temporary copies are; "off": none are read. Default: what
+            STEPAHEAD_CATALOGUE says.
 
     It reads what torch's FileSystemWriter and FsspecWriter, Megatron's `torch_dist` and `stepahead.checkpoint.Writer` save, for any
     number of ranks and any sharding. All that a rank wants is read together, with few large reads, where it can be straight into
@@ -51,9 +53,10 @@ class Reader(FileSystemReader):
     Inside `dcp.load` torch puts these errors, with their texts, into its own CheckpointException.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, catalogue: str | os.PathLike[str] | None = None) -> None:
         super().__init__(".")  # whose path is a local one
         self.path = os.fspath(path)
+        self._catalogue = catalogue
         self._opened: Opened | None = None
         self._failure: Exception | None = None
         self._metadata: Metadata | None = None
@@ -71,12 +74,17 @@ class Reader(FileSystemReader):
         if opened is not None:
             opened.close()
 
+    def sources(self) -> dict[str, Any]:
+        """How many bytes came from temporary copies, and why others did not, since the checkpoint was opened (docs/checkpoints.md)."""
+        told: dict[str, Any] = self._open().store.call("sources")
+        return told
+
     def _open(self) -> Opened:
         if self._failure is not None:
             raise self._failure
         if self._opened is None:
             try:
-                opened = Opened(self.path, shared=_ranks_here() > 1)
+                opened = Opened(self.path, shared=_ranks_here() > 1, catalogue=self._catalogue)
                 if opened.layout not in ("dcp", "torch_dist"):
                     raise CheckpointError(
                         f"{self.path}: a checkpoint of the layout {opened.layout}: Reader reads torch's distributed "

@@ -52,6 +52,7 @@ def load_safetensors(
     device: Any = "cpu",
     names: Iterable[str] | Mapping[str, torch.Tensor] | None = None,
     dtype: torch.dtype | None = None,
+    catalogue: str | os.PathLike[str] | None = None,
 ) -> dict[str, torch.Tensor]:
     """The tensors of a safetensors checkpoint, by name.
 
@@ -62,6 +63,8 @@ def load_safetensors(
             the meta device) the tensors say what shape and, unless `dtype` is given, which dtype is expected. A weight that is
             tied to another is not in the files: leave it out, and give `load_state_dict` the rest with `strict=False`.
         dtype: what floating-point tensors become; others stay as they are.
+        catalogue: the URL of this site's store, whose catalogue says where temporary copies are; "off": none are read. Default: what
+            STEPAHEAD_CATALOGUE says.
 
     All are read together, with few large reads; to the CPU straight into their own memory.
 
@@ -82,7 +85,7 @@ def load_safetensors(
     except (RuntimeError, TypeError) as error:
         raise OptionError(f"device={device!r}: {error}") from None
     asked = _asked(names)
-    opened = Opened(path, tensors=True, names=asked)
+    opened = Opened(path, tensors=True, names=asked, catalogue=catalogue)
     try:
         if opened.layout not in ("safetensors", "huggingface", "dcp-safetensors"):
             raise CheckpointError(
@@ -165,7 +168,7 @@ def _wanted(opened: Opened, names: list[str]) -> list[dict[str, Any]]:
     known = {tensor["name"]: tensor for tensor in opened.tensors}
     for name in names:
         if name not in known:
-            there = Opened(opened.path, tensors=True)
+            there = Opened(opened.path, tensors=True, catalogue="off")
             there.close()
             near = difflib.get_close_matches(name, [tensor["name"] for tensor in there.tensors], 3)
             hint = f": it has {', '.join(near)}" if near else f": it has {len(there.tensors)} others; {_TIED}"

@@ -180,7 +180,7 @@ class _Save:
     """A save that is under way in the native module."""
 
     def __init__(self, path: str, *, begin: bool, overwrite: bool) -> None:
-        self.store = _stores.Store(path)
+        self.store = _stores.Store(path, catalogue="off")
         made = self.store.call(
             "save", name=self.store.name, begin=begin, overwrite=overwrite, patience=_PATIENCE_SECONDS
         )
