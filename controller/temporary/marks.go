@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -83,11 +85,44 @@ func List(ctx context.Context, st store.Store) ([]Found, error) {
 }
 
 func list(ctx context.Context, st store.Store) ([]store.Info, error) {
-	infos, err := st.List(ctx, Folder)
+	return listFolder(ctx, st, Folder)
+}
+
+// listFolder lists a folder, which may not be there.
+func listFolder(ctx context.Context, st store.Store, name string) ([]store.Info, error) {
+	infos, err := st.List(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return infos, err
+}
+
+// Any tells whether anything of controllers lies in a store.
+func Any(ctx context.Context, st store.Store) (bool, error) {
+	for _, folder := range []string{Folder, DataFolder} {
+		infos, err := listFolder(ctx, st, folder)
+		if err != nil || len(infos) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// Orphan is the mark of a place that has none: it was written by a process that went on when another had undone everything. ok is false for what is
+// no place of a placement.
+func Orphan(place string) (m Mark, ok bool) {
+	controller, digits, _ := cutLast(path.Base(place), "-")
+	n, err := strconv.ParseUint(digits, 10, 64)
+	m = Mark{Version: Version, Controller: controller, Placement: plan.ID(n), Means: "orphan", Path: place, Place: place, Why: "data without a mark"}
+	return m, err == nil && m.Validate() == nil && PlaceOf(m.Controller, m.Placement) == place
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
 }
 
 // What else lies among the marks, for moments or where a process was killed: a mark that is being written (see store.ReplaceFile), and a file that

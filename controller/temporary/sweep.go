@@ -37,18 +37,22 @@ type Swept struct {
 	Undone bool
 }
 
-// Report is what a sweep found, sorted by the names of the marks.
+// Report is what a sweep found: marks sorted by name, then data without one.
 type Report struct {
 	Marks []Swept
 	// Undone of them are gone, Failed were to be and could not.
 	Undone, Failed int
 }
 
-// Sweep undoes what the marks of a store are of, of which the time is over. One that fails, or that cannot be read, does not keep the others from being undone:
-// the report has its error. Sweep itself fails only where it cannot go on.
+// Sweep undoes what the marks of a store are of, of which the time is over, and data that have no mark. One that fails, or that cannot be read, does not keep
+// the others from being undone: the report has its error. Sweep itself fails only where it cannot go on.
 func Sweep(ctx context.Context, st store.Store, o SweepOptions) (Report, error) {
+	data, err := listFolder(ctx, st, DataFolder) // before the marks: what has data by then has its mark by now, or is an orphan
+	if err != nil {
+		return Report{}, err
+	}
 	infos, err := list(ctx, st)
-	if err != nil || len(infos) == 0 {
+	if err != nil || len(infos)+len(data) == 0 {
 		return Report{}, err
 	}
 	if o.Now.IsZero() {
@@ -61,7 +65,7 @@ func Sweep(ctx context.Context, st store.Store, o SweepOptions) (Report, error) 
 		return Report{}, err
 	}
 	var r Report
-	for _, f := range found {
+	for _, f := range append(found, orphans(data, found)...) {
 		s := Swept{Found: f, Left: f.Modified.Add(f.Mark.TTL).Sub(o.Now)}
 		stop := s.sweep(ctx, st, o)
 		switch {
@@ -76,6 +80,20 @@ func Sweep(ctx context.Context, st store.Store, o SweepOptions) (Report, error) 
 		}
 	}
 	return r, o.clean(ctx, st, infos)
+}
+
+// orphans are the data that have no mark, as if they had one whose time is over.
+func orphans(data []store.Info, marks []Found) (found []Found) {
+	marked := make(map[string]bool, len(marks))
+	for _, f := range marks {
+		marked[f.Name] = true
+	}
+	for _, i := range data {
+		if m, ok := Orphan(i.Name); ok && !marked[m.Name()] {
+			found = append(found, Found{Name: m.Name(), Modified: i.ModTime, Mark: m})
+		}
+	}
+	return found
 }
 
 // sweep undoes one mark if it is to be. It returns an error that keeps all others from being undone too.

@@ -325,6 +325,35 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// TestOrphans: data without a mark are removed; what is no place of a placement is left alone.
+func TestOrphans(t *testing.T) {
+	d, _ := prepared(t)
+	p := &process{disk: d}
+	must(t, p.put(t.Context(), PlaceOf("c-1", 12)+"/part", "x"))
+	must(t, p.put(t.Context(), PlaceOf("c-1", 13)+"/part", "x"))
+	must(t, Write(t.Context(), p, Mark{Version: Version, Controller: "c-1", Placement: 13, Means: plan.Sibling, Path: hot, Place: PlaceOf("c-1", 13), TTL: time.Hour}))
+	for _, other := range []string{"/theirs/x", "/c-0x1", "/c-01/x", "/-3/x", "/7"} {
+		must(t, p.put(t.Context(), DataFolder+other, "x"))
+	}
+	now, err := Now(t.Context(), p)
+	must(t, err)
+	for i, after := range []time.Duration{0, time.Minute, time.Minute} {
+		r, err := Sweep(t.Context(), p, SweepOptions{Now: now.Add(after)})
+		if want := []int{0, 1, 0}[i]; err != nil || r.Undone != want {
+			t.Errorf("after %v: %+v, %v", after, r, err)
+		}
+	}
+	infos, err := d.List(t.Context(), DataFolder)
+	must(t, err)
+	var left []string
+	for _, i := range infos {
+		left = append(left, filepath.Base(i.Name))
+	}
+	if got := strings.Join(left, " "); got != "-3 7 c-01 c-0x1 c-1-13 theirs" {
+		t.Errorf("left: %s", got)
+	}
+}
+
 // TestOneFails: a mark that cannot be undone keeps no other from being undone.
 func TestOneFails(t *testing.T) {
 	d, _ := prepared(t)
