@@ -96,6 +96,8 @@ func TestUsage(t *testing.T) {
 		"no file at all":  {[]string{"relay", "print", "--config", "/nonexistent"}, "/nonexistent", 3},
 		"a long file":     {[]string{"--config", "/dev/zero"}, "/dev/zero: more than", 2},
 		"long samples":    {[]string{"--store", "/x", "--node", "n", "--dwell", "2s", "--sample", "3s"}, "--sample 3s: --dwell is 2s", 2},
+		"a sweep of none": {[]string{"--store", "/x", "--node", "n", "--sweep", "0s"}, "--sweep \"0s\": give a time", 2},
+		"a bad sweep":     {[]string{"--store", "/x", "--node", "n", "--sweep", "often"}, "or off", 2},
 		"nothing kept":    {[]string{"--store", "/x", "--node", "n", "--memory", "0"}, "--memory 0: must be more than 0", 2},
 		"a dwell of 0":    {[]string{"--store", "/x", "--node", "n", "--dwell", "0s"}, "--dwell 0: must be more than 0", 2},
 		"told a URL":      {[]string{"--store", "/x", "--node", "n", "--advertise", "https://dn1"}, "give a host or host:port", 2},
@@ -240,7 +242,8 @@ func (w world) start(t *testing.T, node string, more ...string) (cmd *exec.Cmd, 
 // what the worker makes of each part, says how it fares, and leaves on SIGTERM without a trace.
 func TestProgram(t *testing.T) {
 	w := newWorld(t)
-	cmd, words := w.start(t, "dn1")
+	swept := w.left(t)
+	cmd, words := w.start(t, "dn1", "--sweep", "20ms")
 	addr := words["addr"]
 	if words["node"] != "dn1" {
 		t.Errorf("the program says that it is %q", words["node"])
@@ -253,6 +256,7 @@ func TestProgram(t *testing.T) {
 	w.announce(t, "dn1", addr)
 	w.fetch(t, addr, pool)
 	entry := w.registered(t, "dn1")
+	swept(words["metrics"])
 	for page, want := range map[string]string{
 		"/metrics": `stepahead_agent_answers_total{reason="prepared"} 4`, "/healthz": "ok", "/jobs": `"job": "job"`, "/entries": `"result": "prepared"`,
 	} {

@@ -100,12 +100,16 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	if _, err := pool.Golden(ctx); err != nil {
 		return fmt.Errorf("the worker program %s does not work: %w: give another with --worker", program, err)
 	}
+	sweep, err := sweeping(s, place.Store, registry, log)
+	if err != nil {
+		return exit.Usage(err)
+	}
 	debug.SetMemoryLimit(int64(s.memory) + overhead)
-	return run(ctx, a, lis, s, registry, out)
+	return run(ctx, a, lis, s, registry, sweep, out)
 }
 
-// run opens the pages' address, says in one line where the agent listens, and runs it.
-func run(ctx context.Context, a *agent.Agent, lis net.Listener, s settings, registry *prometheus.Registry, out io.Writer) error {
+// run opens the pages' address, says in one line where the agent listens, and runs it, and sweep beside it if there is one.
+func run(ctx context.Context, a *agent.Agent, lis net.Listener, s settings, registry *prometheus.Registry, sweep func(context.Context), out io.Writer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	line := fmt.Sprintf("listening addr=%s node=%s", lis.Addr(), s.node)
 	if s.at.Pages != "" {
@@ -115,6 +119,12 @@ func run(ctx context.Context, a *agent.Agent, lis net.Listener, s settings, regi
 		}
 		line += " metrics=" + pages.Addr().String()
 		group.Go(func() error { return daemon.ServePages(ctx, pages, registry, a.Handler()) })
+	}
+	if sweep != nil {
+		group.Go(func() error {
+			sweep(ctx)
+			return nil
+		})
 	}
 	group.Go(func() error { return a.Run(ctx, lis) })
 	_, err := fmt.Fprintln(out, line)

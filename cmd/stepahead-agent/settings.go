@@ -18,7 +18,7 @@ import (
 type settings struct {
 	config string
 
-	store, node, advertise, registry, cache, relay, worker, isolation, load, datanodePID, logLevel string
+	store, node, advertise, registry, cache, relay, sweep, worker, isolation, load, datanodePID, logLevel string
 
 	at daemon.Address
 
@@ -43,6 +43,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.at.Keys, "key", "", "file with the keys that sign tokens; without it everybody on this host may ask for everything")
 	f.StringVar(&s.cache, "cache", "", "folder for copies of dataset indexes (default: a folder of this user's cache)")
 	f.StringVar(&s.relay, "relay", "", "file in which what jobs foretell of checkpoints and starts is kept for the controller, or \"none\": it is refused\n(default: one in the folder relay of the cache folder)")
+	f.StringVar(&s.sweep, "sweep", "1m", "how often to look for what a controller left in the store and should have undone, while no controller lives, or \"off\":\none agent of a store does it")
 	f.StringVar(&s.worker, "worker", "", "worker program (default: stepahead-worker beside this program or on PATH)")
 	f.IntVar(&s.workers, "workers", 0, "worker processes, and preparations at once (default: half of the CPUs)")
 	f.StringVar(&s.isolation, "require-isolation", "", "protections without which no worker may run, separated by commas, such as seccomp,landlock\n(default: none; what is in force is in the metrics)")
@@ -107,7 +108,8 @@ func (s *settings) validate() error {
 	} else if series != nil && s.datanodePID != "" {
 		errs = append(errs, fmt.Errorf("--datanode-pid: --load %s says the load, and no process is watched: leave one out", s.load))
 	}
-	errs = append(errs, s.checkAdvertise())
+	_, err := s.sweepEvery()
+	errs = append(errs, err, s.checkAdvertise())
 	return errors.Join(errs...)
 }
 

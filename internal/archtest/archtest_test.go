@@ -37,7 +37,7 @@ var goroutineOwners = map[string]string{
 	"checkpoint/windows.go":         "ReadBoxes waits for its reads",
 	"controller/intake/looker.go":   "a look waits for its looks at files",
 	"cmd/stepahead/cat.go":          "the command waits for its reader and its writer",
-	"cmd/stepahead-agent/serve.go":  "the program waits for both of its servers",
+	"cmd/stepahead-agent/serve.go":  "the program waits for its servers and its sweeper",
 	"controller/audit/log.go":       "Close waits for it",
 	"controller/execute/workers.go": "Run cancels their context and waits for all of them",
 	"controller/sources/copy.go":    "a copy waits for its reader, its writer and its comparing",
