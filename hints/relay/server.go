@@ -63,6 +63,9 @@ func (s *server) Records(req *hintspb.RecordsRequest, stream grpc.ServerStreamin
 		return statusOf(err)
 	}
 	defer func() { _ = tail.Close() }() // it was only read
+	if err := stream.SendHeader(nil); err != nil {
+		return err
+	}
 	for {
 		last, changed := s.source.Last()
 		err := tail.Read(last, func(r Record) error { return send(stream, claims, r) })

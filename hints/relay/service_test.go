@@ -52,7 +52,7 @@ func appended(t *testing.T, l *Ledger, ids ...string) {
 func all(t *testing.T, c *Client, after Cursor) []string {
 	t.Helper()
 	got := []string{}
-	must(t, c.Records(t.Context(), here, after, false, func(h Handed) error {
+	must(t, c.Records(t.Context(), here, after, nil, func(h Handed) error {
 		got = append(got, h.Record.ID)
 		return nil
 	}))
@@ -74,7 +74,7 @@ func TestHandsOver(t *testing.T) {
 	_, err = l.Append(t.Context(), future)
 	must(t, err)
 	var got []Handed
-	must(t, c.Records(t.Context(), here, Cursor{}, false, func(h Handed) error {
+	must(t, c.Records(t.Context(), here, Cursor{}, nil, func(h Handed) error {
 		got = append(got, h)
 		return nil
 	}))
@@ -135,7 +135,7 @@ func TestFollows(t *testing.T) {
 	got := make(chan uint64)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- c.Records(t.Context(), here, Cursor{}, true, func(h Handed) error {
+		ended <- c.Records(t.Context(), here, Cursor{}, func() {}, func(h Handed) error {
 			got <- h.Record.Number
 			return nil
 		})
@@ -179,7 +179,7 @@ func TestWhoMayRead(t *testing.T) {
 	} {
 		client, end := served(t, l, keys, nil, c.token)
 		var got []string
-		err := client.Records(t.Context(), here, Cursor{}, false, func(h Handed) error {
+		err := client.Records(t.Context(), here, Cursor{}, nil, func(h Handed) error {
 			got = append(got, h.Record.ID)
 			return nil
 		})
@@ -194,11 +194,11 @@ func TestWhoMayRead(t *testing.T) {
 func TestOlderAgent(t *testing.T) {
 	c, end := served(t, nil, auth.Insecure(), nil, "")
 	each := func(Handed) error { return nil }
-	if err := c.Records(t.Context(), here, Cursor{}, true, each); !errors.Is(err, ErrUnsupported) {
+	if err := c.Records(t.Context(), here, Cursor{}, func() {}, each); !errors.Is(err, ErrUnsupported) {
 		t.Error(err)
 	}
 	end()
-	if err := c.Records(t.Context(), here, Cursor{}, true, each); !errors.Is(err, hints.ErrUnreachable) {
+	if err := c.Records(t.Context(), here, Cursor{}, func() {}, each); !errors.Is(err, hints.ErrUnreachable) {
 		t.Error(err)
 	}
 }
@@ -212,7 +212,7 @@ func TestManyReaders(t *testing.T) {
 	in, out := make(chan struct{}), make(chan error)
 	for range mostReaders {
 		go func() {
-			out <- c.Records(ctx, here, Cursor{}, true, func(Handed) error {
+			out <- c.Records(ctx, here, Cursor{}, func() {}, func(Handed) error {
 				in <- struct{}{}
 				return nil
 			})
@@ -221,7 +221,7 @@ func TestManyReaders(t *testing.T) {
 	for range mostReaders {
 		<-in
 	}
-	if err := c.Records(t.Context(), here, Cursor{}, false, func(Handed) error { return nil }); !errors.Is(err, hints.ErrUnreachable) {
+	if err := c.Records(t.Context(), here, Cursor{}, nil, func(Handed) error { return nil }); !errors.Is(err, hints.ErrUnreachable) {
 		t.Errorf("one more: %v", err)
 	}
 	cancel()
@@ -230,7 +230,7 @@ func TestManyReaders(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for c.Records(t.Context(), here, Cursor{}, false, func(Handed) error { return nil }) != nil {
+	for c.Records(t.Context(), here, Cursor{}, nil, func(Handed) error { return nil }) != nil {
 	}
 }
 
@@ -245,7 +245,7 @@ func TestBadLedger(t *testing.T) {
 	must(t, os.WriteFile(file, text, 0o600))
 	c, _ := served(t, l, auth.Insecure(), nil, "")
 	var got []string
-	err = c.Records(t.Context(), here, Cursor{}, true, func(h Handed) error {
+	err = c.Records(t.Context(), here, Cursor{}, func() {}, func(h Handed) error {
 		got = append(got, h.Record.ID)
 		return nil
 	})

@@ -36,6 +36,7 @@ var goroutineOwners = map[string]string{
 	"checkpoint/save/send.go":       "Wait, Commit, Abort and a file's Close wait for all of them",
 	"checkpoint/windows.go":         "ReadBoxes waits for its reads",
 	"controller/intake/looker.go":   "a look waits for its looks at files",
+	"controller/intake/run.go":      "Run waits for all of them",
 	"cmd/stepahead/cat.go":          "the command waits for its reader and its writer",
 	"cmd/stepahead-agent/serve.go":  "the program waits for its servers and its sweeper",
 	"controller/audit/log.go":       "Close waits for it",

@@ -1,0 +1,144 @@
+package intake
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/relay"
+)
+
+const (
+	// What is remembered: ids of hints, jobs, and of a job what it said of its starts. The oldest is forgotten.
+	mostIDs     = 1 << 17
+	mostJobs    = 1 << 13
+	mostFanOuts = 16
+)
+
+// taken is a record at the moment at which an agent took it, by the controller's clock.
+type taken struct {
+	relay.Record
+	age, at time.Duration
+}
+
+// translator turns records into events, in whatever order they come, and each hint once. It performs no I/O and reads no clock.
+type translator struct {
+	seen recent[[3]string, struct{}] // job, run and id
+	jobs recent[string, *startsOf]
+}
+
+func newTranslator() *translator {
+	return &translator{seen: newRecent[[3]string, struct{}](mostIDs), jobs: newRecent[string, *startsOf](mostJobs)}
+}
+
+// startsOf is what is known of a job's starts.
+type startsOf struct {
+	runs    []string // that announced one
+	newest  time.Duration
+	fanOuts []taken
+}
+
+// repeated tells whether the hint was there before.
+func (t *translator) repeated(r relay.Record) bool {
+	_, ok := t.seen.get([3]string{r.Job, r.Run, r.ID})
+	return ok
+}
+
+// events returns what a record says that was not said before, in an order in which the planner understands it.
+func (t *translator) events(r taken) []plan.Event {
+	t.seen.put([3]string{r.Job, r.Run, r.ID}, struct{}{})
+	if r.age >= hints.MaxTTL {
+		return nil // nothing holds so long
+	}
+	switch {
+	case r.Ended:
+		return []plan.Event{plan.JobEnded{Job: r.Job, Run: r.Run}}
+	case r.Start != nil && r.Start.Phase != "":
+		j := t.job(r.Job)
+		j.fanOuts = lastOf(append(j.fanOuts, r))
+		if j.says(r) {
+			return fanOut(r)
+		}
+		return nil
+	case r.Start != nil:
+		return append([]plan.Event{plan.Hint{Record: r.Record, Age: r.age}}, t.job(r.Job).started(r)...)
+	}
+	return []plan.Event{plan.Hint{Record: r.Record, Age: r.age}}
+}
+
+func (t *translator) job(name string) *startsOf {
+	j, ok := t.jobs.get(name)
+	if !ok {
+		j = &startsOf{}
+		t.jobs.put(name, j)
+	}
+	return j
+}
+
+// started takes an announcement, and returns what its ranks have said already.
+func (j *startsOf) started(r taken) (events []plan.Event) {
+	if !slices.Contains(j.runs, r.Run) {
+		j.runs = lastOf(append(j.runs, r.Run))
+	}
+	j.newest = max(j.newest, r.at)
+	for _, f := range j.fanOuts {
+		if j.says(f) {
+			events = append(events, fanOut(f)...)
+		}
+	}
+	return events
+}
+
+// says tells whether ranks speak of a start that is known: of their own run's, or, where that announced none, of the newest, if they speak after it.
+func (j *startsOf) says(f taken) bool {
+	return slices.Contains(j.runs, f.Run) || len(j.runs) > 0 && f.at >= j.newest
+}
+
+// fanOut is what a start's ranks have opened or read.
+func fanOut(r taken) (events []plan.Event) {
+	ended := r.Start.Phase == hints.Read.String()
+	if !ended && r.Start.Phase != hints.Opened.String() {
+		return nil // of a newer agent
+	}
+	if len(r.Start.Files) == 0 {
+		return []plan.Event{plan.FanOut{Job: r.Job, Run: r.Run, Ended: ended}}
+	}
+	for _, f := range r.Start.Files {
+		events = append(events, plan.FanOut{Job: r.Job, Run: r.Run, Path: f.Path, Ended: ended})
+	}
+	return events
+}
+
+func lastOf[T any](list []T) []T { return list[max(len(list)-mostFanOuts, 0):] }
+
+// recent is a map that forgets its oldest entries beyond a limit.
+type recent[K comparable, V any] struct {
+	limit  int
+	values map[K]V
+	order  []K // a ring, the oldest at next once it is full
+	next   int
+}
+
+func newRecent[K comparable, V any](limit int) recent[K, V] {
+	return recent[K, V]{limit: limit, values: make(map[K]V)}
+}
+
+func (r *recent[K, V]) get(k K) (V, bool) {
+	v, ok := r.values[k]
+	return v, ok
+}
+
+func (r *recent[K, V]) put(k K, v V) {
+	_, known := r.values[k]
+	r.values[k] = v
+	switch {
+	case known:
+	case len(r.order) < r.limit:
+		r.order = append(r.order, k)
+	default:
+		delete(r.values, r.order[r.next])
+		r.order[r.next] = k
+		r.next = (r.next + 1) % r.limit
+	}
+}
