@@ -557,7 +557,7 @@ func TestALeaseGrowsWhileACopyIsSent(t *testing.T) {
 			again()
 			w.mu.Lock()
 			th := w.things[thingKey{"one", 1}]
-			if left := th.written.Add(th.mark.TTL).Sub(time.Now()); left < 10*time.Minute {
+			if left := time.Until(th.written.Add(th.mark.TTL)); left < 10*time.Minute {
 				t.Errorf("after %v the mark has %v left", c.Now(), left)
 			}
 			w.mu.Unlock()
@@ -579,10 +579,10 @@ func TestTheJournalIsCompacted(t *testing.T) {
 		r := w.start(c, j, "one", func(_ *process, o *Options) { o.Settings = settings(plan.Even) })
 		r.copied("/ck/1")
 		for i := range mostOver + 10 {
-			run := fmt.Sprint("run", i)
-			r.tell(starts("train", "/hot", func(r *relay.Record) { r.Start.ExpectedInMS, r.Run = 0, run }))
+			job := fmt.Sprint("job", i)
+			r.tell(starts(job, "/hot", func(r *relay.Record) { r.Start.ExpectedInMS = 0 }))
 			synctest.Wait()
-			r.tell(plan.JobEnded{Job: "train", Run: run})
+			r.tell(plan.JobEnded{Job: job, Run: "a"})
 			synctest.Wait()
 			time.Sleep(50 * time.Millisecond)
 		}

@@ -1,0 +1,171 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/dir"
+)
+
+// folders are stores in folders.
+type folders map[string]store.Store
+
+func (f folders) Home() store.Store { return f[""] }
+
+func (f folders) Site(_ context.Context, name string) (store.Store, error) {
+	if st := f[name]; st != nil {
+		return st, nil
+	}
+	return nil, &controller.Error{Reason: plan.ReasonSite, Err: errors.New("not known")}
+}
+
+func openFolder(t testing.TB, root string) *dir.Store {
+	t.Helper()
+	st, _, err := dir.Open(root, dir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
+func newFolders(t testing.TB) folders {
+	t.Helper()
+	f := make(folders)
+	for _, name := range []string{"", "east"} {
+		root := t.TempDir()
+		topology := dir.Topology{}
+		for i := range 9 {
+			topology.Nodes = append(topology.Nodes, dir.Node{Name: fmt.Sprint("dn", i)})
+		}
+		if err := dir.Init(root, topology); err != nil {
+			t.Fatal(err)
+		}
+		f[name] = openFolder(t, root)
+	}
+	return f
+}
+
+func write(t testing.TB, st store.Store, name, content string) {
+	t.Helper()
+	if err := store.ReplaceFile(t.Context(), st, name, []byte(content)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mark(t testing.TB, st store.Store, m temporary.Mark) {
+	t.Helper()
+	m.Version = temporary.Version
+	if err := temporary.Write(t.Context(), st, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSurveyOfStores(t *testing.T) {
+	f := newFolders(t)
+	w := Stores{Stores: f, Sites: func() []string { return []string{"east", "gone"} }}
+	mark(t, f[""], temporary.Mark{Controller: "a", Placement: 1, Means: plan.Even, Path: "/hot", TTL: time.Hour})
+	mark(t, f["east"], temporary.Mark{Controller: "a", Placement: 2, Means: plan.Copy, Path: f[""].Address("/ck/1"), TTL: time.Hour})
+	mark(t, f["east"], temporary.Mark{Controller: "b", Placement: 3, Means: plan.Copy, Path: "hdfs://other/ck/1", TTL: 0})
+	mark(t, f["east"], temporary.Mark{Controller: "b", Placement: 4, Means: plan.Sibling, Path: "/hot", TTL: time.Hour})
+	write(t, f["east"], "/.stepahead/data/a-9/file", "late")
+	write(t, f["east"], "/.stepahead/data/somebody's own/file", "not ours")
+	s := w.Survey(t.Context())
+	var got []string
+	for _, l := range s.Leavings {
+		state := "over"
+		if l.Left > 59*time.Minute && l.Left <= time.Hour {
+			state = "an hour"
+		}
+		got = append(got, fmt.Sprint(l.Site, " ", l.Mark.Controller, l.Mark.Placement, " ours=", l.Ours, " ", state))
+	}
+	want := []string{" a1 ours=true an hour", "east a2 ours=true an hour", "east b3 ours=false over", "east b4 ours=false an hour", "east a9 ours=true over"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if !s.Listed[""] || !s.Listed["east"] || s.Listed["gone"] {
+		t.Errorf("listed: %v", s.Listed)
+	}
+	for _, l := range s.Leavings {
+		if l.Mark.Placement == 9 {
+			if err := w.Undo(t.Context(), l, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if list, err := f["east"].List(t.Context(), temporary.DataFolder); err != nil || len(list) != 1 {
+		t.Errorf("there are %v: %v", list, err)
+	}
+	write(t, f["east"], temporary.Folder+"/b-5.json", "{")
+	if s := w.Survey(t.Context()); s.Listed["east"] {
+		t.Error("of a store with a mark that cannot be read all is known")
+	}
+}
+
+// TestRaisedAgain undoes a raised file, has the process that raised it go on, and looks again.
+func TestRaisedAgain(t *testing.T) {
+	f := newFolders(t)
+	st := f[""].(*dir.Store)
+	w := Stores{Stores: f, Sites: func() []string { return nil }}
+	for name, c := range map[string]struct {
+		late  func(m temporary.Mark) error
+		again bool
+		want  int
+	}{
+		"nothing":         {func(temporary.Mark) error { return nil }, false, 3},
+		"the replication": {func(m temporary.Mark) error { return st.SetReplication(t.Context(), m.Path, 7) }, true, 3},
+		"the attribute": {func(m temporary.Mark) error {
+			return st.SetAttribute(t.Context(), m.Path, temporary.Attribute, []byte(m.Name()))
+		}, true, 3},
+		"another number": {func(m temporary.Mark) error { return st.SetReplication(t.Context(), m.Path, 5) }, false, 5},
+		"another placement": {func(m temporary.Mark) error {
+			err := st.SetAttribute(t.Context(), m.Path, temporary.Attribute, []byte(temporary.NameOf("b", 9)))
+			return errors.Join(err, st.SetReplication(t.Context(), m.Path, 7))
+		}, false, 7},
+		"another version": {func(m temporary.Mark) error {
+			write(t, st, m.Path, "other")
+			return st.SetReplication(t.Context(), m.Path, 7)
+		}, false, 7},
+		"removed": {func(m temporary.Mark) error { return st.Remove(t.Context(), m.Path) }, false, 0},
+	} {
+		write(t, st, "/hot", "content")
+		if err := st.SetReplication(t.Context(), "/hot", 3); err != nil {
+			t.Fatal(err)
+		}
+		info, err := st.Stat(t.Context(), "/hot")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := temporary.Mark{
+			Version: 1, Controller: "a", Placement: 1, Means: plan.Raise, Path: "/hot", Identity: string(info.Identity), TTL: time.Hour,
+			Was: &temporary.State{Replicas: 3}, Raised: &temporary.State{Replicas: 7},
+		}
+		found := Leaving{Mark: m, Ours: true}
+		if err := w.Undo(t.Context(), found, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.late(m); err != nil {
+			t.Fatal(err)
+		}
+		fences := 0
+		again, err := w.Again(t.Context(), found, func(context.Context) error { fences++; return nil })
+		if err != nil || again != c.again || again != (fences > 0) {
+			t.Errorf("%s: %v, %d fences: %v", name, again, fences, err)
+		}
+		info, err = st.Stat(t.Context(), "/hot")
+		if info.Replicas != c.want {
+			t.Errorf("%s: %d replicas, want %d: %v", name, info.Replicas, c.want, err)
+		}
+		if v, ok, _ := st.Attribute(t.Context(), "/hot", temporary.Attribute); ok && c.again {
+			t.Errorf("%s: the attribute is left: %s", name, v)
+		}
+	}
+}
