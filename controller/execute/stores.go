@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/controller/temporary"
@@ -61,14 +62,18 @@ func (w Stores) store(ctx context.Context, site string) (store.Store, error) {
 	return w.Stores.Site(ctx, site)
 }
 
-// list reads what a store has. Data are listed before marks: what has data then has its mark by now, or is an orphan.
+// list reads what a store has. Data and rows are listed before marks: what is there then has its mark by now, or is an orphan.
 func (w Stores) list(ctx context.Context, site string, st store.Store) ([]Leaving, error) {
 	data, err := st.List(ctx, temporary.DataFolder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	rows, err := rowsOf(ctx, st)
+	if err != nil {
+		return nil, err
+	}
 	marks, err := temporary.List(ctx, st)
-	if err != nil || len(marks)+len(data) == 0 {
+	if err != nil || len(marks)+len(data)+len(rows) == 0 {
 		return nil, err
 	}
 	now, err := temporary.Now(ctx, st)
@@ -84,7 +89,20 @@ func (w Stores) list(ctx context.Context, site string, st store.Store) ([]Leavin
 			err = f.Err
 			continue
 		}
-		list = append(list, Leaving{Site: site, Mark: f.Mark, Left: f.Modified.Add(f.Mark.TTL).Sub(now), Ours: w.ours(site, f.Mark)})
+		l := Leaving{Site: site, Mark: f.Mark, Left: f.Modified.Add(f.Mark.TTL).Sub(now), Ours: w.ours(site, f.Mark)}
+		if row, ok := rows[f.Mark.Row]; ok && row.Controller == f.Mark.Controller && row.Placement == uint64(f.Mark.Placement) {
+			l.Shown = true
+			delete(rows, f.Mark.Row)
+		}
+		list = append(list, l)
+	}
+	for name, row := range rows { // of which no mark is
+		m := temporary.Mark{
+			Version: temporary.Version, Controller: row.Controller, Placement: plan.ID(row.Placement), Means: "orphan", Path: row.Path, Row: name, Why: "a row without a mark",
+		}
+		if !marked[path.Base(strings.TrimSuffix(m.Name(), ".json"))] && m.Validate() == nil {
+			list = append(list, Leaving{Site: site, Mark: m, Left: -time.Nanosecond, Ours: true})
+		}
 	}
 	for _, info := range data {
 		if m, ok := orphan(info.Name); ok && !marked[path.Base(info.Name)] {
@@ -92,6 +110,21 @@ func (w Stores) list(ctx context.Context, site string, st store.Store) ([]Leavin
 		}
 	}
 	return list, err
+}
+
+// rowsOf returns the rows of a store's catalogue that can be read, by their names. Who signed them does not matter.
+func rowsOf(ctx context.Context, st store.Store) (map[string]catalogue.Row, error) {
+	entries, err := catalogue.List(ctx, st, catalogue.Keys{})
+	if err != nil {
+		return nil, err
+	}
+	rows := make(map[string]catalogue.Row)
+	for _, e := range entries {
+		if e.Row.Controller != "" {
+			rows[path.Join(catalogue.Folder, e.Name)] = e.Row
+		}
+	}
+	return rows, nil
 }
 
 // ours tells whether a controller of these files made what a mark is of: copies name the original, all else is in the store of its original.

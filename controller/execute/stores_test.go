@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/controller/temporary"
@@ -107,6 +108,50 @@ func TestSurveyOfStores(t *testing.T) {
 	write(t, f["east"], temporary.Folder+"/b-5.json", "{")
 	if s := w.Survey(t.Context()); s.Listed["east"] {
 		t.Error("of a store with a mark that cannot be read all is known")
+	}
+}
+
+// TestRowsWithoutMarks has a stopped process publish after its mark was removed, and in the place of another's row.
+func TestRowsWithoutMarks(t *testing.T) {
+	f := newFolders(t)
+	st := f[""]
+	w := Stores{Stores: f, Sites: func() []string { return nil }}
+	key, err := catalogue.NewKey("k1", make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish := func(controller string, id uint64, path string) {
+		row := catalogue.Row{
+			Version: 1, Controller: controller, Placement: id, Path: st.Address(path), Identity: "v1", TTL: time.Hour, Sources: &catalogue.Sources{Size: 1, Readers: 2},
+		}
+		if err := catalogue.Write(t.Context(), st, key, row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rowName := func(path string) string { return catalogue.Folder + "/" + catalogue.NameOf(st.Address(path)) }
+	for i, path := range []string{"/shown", "/displaced", "/hidden"} {
+		mark(t, st, temporary.Mark{Controller: "a", Placement: plan.ID(i + 1), Means: plan.Even, Path: path, Row: rowName(path), TTL: time.Hour})
+	}
+	publish("a", 1, "/shown")
+	publish("late", 2, "/displaced")
+	publish("late", 7, "/orphan")
+	see := func() (list []string) {
+		for _, l := range w.Survey(t.Context()).Leavings {
+			list = append(list, fmt.Sprint(l.Mark.Controller, l.Mark.Placement, " ", l.Mark.Means, " shown=", l.Shown))
+			if l.Mark.Means == "orphan" {
+				if err := w.Undo(t.Context(), l, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		slices.Sort(list)
+		return list
+	}
+	if got := see(); !slices.Equal(got, []string{"a1 even shown=true", "a2 even shown=false", "a3 even shown=false", "late2 orphan shown=false", "late7 orphan shown=false"}) {
+		t.Errorf("%q", got)
+	}
+	if got := see(); len(got) != 3 {
+		t.Errorf("orphans are left: %q", got)
 	}
 }
 

@@ -36,6 +36,8 @@ type Leaving struct {
 	Mark temporary.Mark
 	// Left is what is left of its time, by the clock of the store in which it is; below 0 it is over.
 	Left time.Duration
+	// Shown says that readers find it: the catalogue has its row, and not another's for the same path.
+	Shown bool
 	// Ours says that a controller of these files made it: this one, or one before it. Others are left alone.
 	Ours bool
 }
@@ -137,7 +139,7 @@ func (l *loop) surveyed(s Survey, before map[plan.ID]bool) {
 		there[found.key()] = true
 		id := found.Mark.Placement
 		if found.Mark.Controller == l.e.o.Name {
-			marked[id] = true
+			marked[id] = found.Shown || l.lines[id] == nil || !l.lines[id].published
 			_, was := before[id]
 			if l.lines[id] != nil || was {
 				continue

@@ -385,7 +385,7 @@ func (p *process) Survey(context.Context) Survey {
 	for _, th := range p.w.things {
 		if s.Listed[th.site] {
 			left := th.written.Add(th.mark.TTL).Sub(time.Now().Add(p.w.skew))
-			s.Leavings = append(s.Leavings, Leaving{Site: th.site, Mark: th.mark, Left: left, Ours: !strings.HasPrefix(th.mark.Controller, "foreign")})
+			s.Leavings = append(s.Leavings, Leaving{Site: th.site, Mark: th.mark, Left: left, Shown: th.row != "", Ours: !strings.HasPrefix(th.mark.Controller, "foreign")})
 		}
 	}
 	slices.SortFunc(s.Leavings, func(a, b Leaving) int {
