@@ -170,6 +170,12 @@ func Open(ctx context.Context, st store.Store, name string, o Options) (*Checkpo
 	return c, nil
 }
 
+// Single tells whether the checkpoint is one file, at Path, and not a folder.
+func (c *Checkpoint) Single() bool { return c.dir != c.Path }
+
+// Folder is the name of the folder that the names of Files are relative to.
+func (c *Checkpoint) Folder() string { return c.dir }
+
 // file returns the index of a file; -1 if there is none.
 func (c *Checkpoint) file(name string) int {
 	if i, ok := c.byName[name]; ok {

@@ -189,7 +189,7 @@ func diffFiles(ctx context.Context, a, b *Checkpoint, o DiffOptions, show func(D
 	before := int64(0)
 	for i, c := range []*Checkpoint{a, b} {
 		sums[i] = map[string]FileDigest{}
-		d := c.digestOf(make([]uint32, len(c.Files)))
+		d := c.DigestOf(make([]uint32, len(c.Files)))
 		if !o.Metadata {
 			var err error
 			if d, err = c.Digest(ctx, ReadOptions{Progress: o.after(before)}); err != nil {

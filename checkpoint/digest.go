@@ -58,7 +58,7 @@ func (c *Checkpoint) readAll(ctx context.Context, o ReadOptions, consume func(fi
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return c.digestOf(s.sums), nil
+	return c.DigestOf(s.sums), nil
 }
 
 // stream is the reading of all files.

@@ -42,6 +42,7 @@ var goroutineOwners = map[string]string{
 	"controller/audit/log.go":       "Close waits for it",
 	"controller/execute/workers.go": "Run cancels their context and waits for all of them",
 	"controller/sources/copy.go":    "a copy waits for its reader, its writer and its comparing",
+	"controller/copies":             "a making waits for its transfers and calls",
 	"hints/lifecycle/lifecycle.go":  "Close waits for it",
 	"hints/lifecycle/send.go":       "a round waits for its calls",
 	"internal/hdfstest/link.go":     "a link's Close waits for all of them",
