@@ -38,11 +38,12 @@ type Ranking struct {
 	Usage      *plan.Usage     `json:"usage,omitempty"`
 }
 
-// Why is what is decided on a path. Known is empty where that is not the caller's to know, or nothing is.
+// Why is what is decided on a path. Policy says which rules decide, in lines. Known is empty where that is not the caller's to know, or nothing is.
 type Why struct {
 	Path      string          `json:"path"`
 	Known     string          `json:"known,omitempty"`
 	Standings []plan.Standing `json:"standings"`
+	Policy    []string        `json:"policy,omitempty"`
 }
 
 // Swept is something that was left behind.
@@ -132,7 +133,7 @@ func decodeRanking(m *controllerpb.RankingReply) Ranking {
 
 // Encode returns the message.
 func (w Why) Encode() *controllerpb.WhyReply {
-	return &controllerpb.WhyReply{Path: w.Path, Known: w.Known, Standings: EncodeStandings(w.Standings)}
+	return &controllerpb.WhyReply{Path: w.Path, Known: w.Known, Standings: EncodeStandings(w.Standings), Policy: w.Policy}
 }
 
 // EncodeStandings returns the messages of placements.

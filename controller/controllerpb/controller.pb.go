@@ -801,10 +801,12 @@ func (x *WhyRequest) GetPath() string {
 }
 
 type WhyReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Known         string                 `protobuf:"bytes,2,opt,name=known,proto3" json:"known,omitempty"`
-	Standings     []*Standing            `protobuf:"bytes,3,rep,name=standings,proto3" json:"standings,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Path      string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Known     string                 `protobuf:"bytes,2,opt,name=known,proto3" json:"known,omitempty"`
+	Standings []*Standing            `protobuf:"bytes,3,rep,name=standings,proto3" json:"standings,omitempty"`
+	// policy says which rules decide, for what the caller may see, a text of several lines each.
+	Policy        []string `protobuf:"bytes,4,rep,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -856,6 +858,13 @@ func (x *WhyReply) GetKnown() string {
 func (x *WhyReply) GetStandings() []*Standing {
 	if x != nil {
 		return x.Standings
+	}
+	return nil
+}
+
+func (x *WhyReply) GetPolicy() []string {
+	if x != nil {
+		return x.Policy
 	}
 	return nil
 }
@@ -1498,6 +1507,121 @@ func (x *AuditLine) GetTookNs() int64 {
 	return 0
 }
 
+type TimelineRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// exactly one is set.
+	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Job           string `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TimelineRequest) Reset() {
+	*x = TimelineRequest{}
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TimelineRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TimelineRequest) ProtoMessage() {}
+
+func (x *TimelineRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TimelineRequest.ProtoReflect.Descriptor instead.
+func (*TimelineRequest) Descriptor() ([]byte, []int) {
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *TimelineRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *TimelineRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+type TimelineReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// timelines are JSON objects, as controller/timeline describes them.
+	Timelines [][]byte `protobuf:"bytes,1,rep,name=timelines,proto3" json:"timelines,omitempty"`
+	// now_ns and wall_ns are the controller's clocks, of which the first is that of the timelines: nanoseconds since some moment, and since 1970.
+	NowNs         int64 `protobuf:"varint,2,opt,name=now_ns,json=nowNs,proto3" json:"now_ns,omitempty"`
+	WallNs        int64 `protobuf:"varint,3,opt,name=wall_ns,json=wallNs,proto3" json:"wall_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TimelineReply) Reset() {
+	*x = TimelineReply{}
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TimelineReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TimelineReply) ProtoMessage() {}
+
+func (x *TimelineReply) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TimelineReply.ProtoReflect.Descriptor instead.
+func (*TimelineReply) Descriptor() ([]byte, []int) {
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *TimelineReply) GetTimelines() [][]byte {
+	if x != nil {
+		return x.Timelines
+	}
+	return nil
+}
+
+func (x *TimelineReply) GetNowNs() int64 {
+	if x != nil {
+		return x.NowNs
+	}
+	return 0
+}
+
+func (x *TimelineReply) GetWallNs() int64 {
+	if x != nil {
+		return x.WallNs
+	}
+	return 0
+}
+
 var File_controller_controllerpb_controller_proto protoreflect.FileDescriptor
 
 const file_controller_controllerpb_controller_proto_rawDesc = "" +
@@ -1583,11 +1707,12 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\n" +
 	"WhyRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\tR\x04path\"u\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\"\x8d\x01\n" +
 	"\bWhyReply\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05known\x18\x02 \x01(\tR\x05known\x12?\n" +
-	"\tstandings\x18\x03 \x03(\v2!.stepahead.controller.v1.StandingR\tstandings\"p\n" +
+	"\tstandings\x18\x03 \x03(\v2!.stepahead.controller.v1.StandingR\tstandings\x12\x16\n" +
+	"\x06policy\x18\x04 \x03(\tR\x06policy\"p\n" +
 	"\rRevokeRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x10\n" +
@@ -1637,7 +1762,14 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x03why\x18\v \x01(\tR\x03why\x12\x10\n" +
 	"\x03err\x18\f \x01(\tR\x03err\x12\x14\n" +
 	"\x05means\x18\r \x01(\tR\x05means\x12\x17\n" +
-	"\atook_ns\x18\x0e \x01(\x03R\x06tookNs2\xe3\x04\n" +
+	"\atook_ns\x18\x0e \x01(\x03R\x06tookNs\"7\n" +
+	"\x0fTimelineRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\"]\n" +
+	"\rTimelineReply\x12\x1c\n" +
+	"\ttimelines\x18\x01 \x03(\fR\ttimelines\x12\x15\n" +
+	"\x06now_ns\x18\x02 \x01(\x03R\x05nowNs\x12\x17\n" +
+	"\awall_ns\x18\x03 \x01(\x03R\x06wallNs2\xc1\x05\n" +
 	"\aControl\x12V\n" +
 	"\x06Status\x12&.stepahead.controller.v1.StatusRequest\x1a$.stepahead.controller.v1.StatusReply\x12Y\n" +
 	"\aRanking\x12'.stepahead.controller.v1.RankingRequest\x1a%.stepahead.controller.v1.RankingReply\x12M\n" +
@@ -1645,7 +1777,8 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x06Revoke\x12&.stepahead.controller.v1.RevokeRequest\x1a$.stepahead.controller.v1.RevokeReply\x12S\n" +
 	"\x05Drain\x12%.stepahead.controller.v1.DrainRequest\x1a#.stepahead.controller.v1.DrainReply\x12S\n" +
 	"\x05Sweep\x12%.stepahead.controller.v1.SweepRequest\x1a#.stepahead.controller.v1.SweepReply\x12T\n" +
-	"\x05Audit\x12%.stepahead.controller.v1.AuditRequest\x1a\".stepahead.controller.v1.AuditLine0\x01B;Z9github.com/stepahead-io/stepahead/controller/controllerpbb\x06proto3"
+	"\x05Audit\x12%.stepahead.controller.v1.AuditRequest\x1a\".stepahead.controller.v1.AuditLine0\x01\x12\\\n" +
+	"\bTimeline\x12(.stepahead.controller.v1.TimelineRequest\x1a&.stepahead.controller.v1.TimelineReplyB;Z9github.com/stepahead-io/stepahead/controller/controllerpbb\x06proto3"
 
 var (
 	file_controller_controllerpb_controller_proto_rawDescOnce sync.Once
@@ -1659,38 +1792,40 @@ func file_controller_controllerpb_controller_proto_rawDescGZIP() []byte {
 	return file_controller_controllerpb_controller_proto_rawDescData
 }
 
-var file_controller_controllerpb_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_controller_controllerpb_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_controller_controllerpb_controller_proto_goTypes = []any{
-	(*StatusRequest)(nil),  // 0: stepahead.controller.v1.StatusRequest
-	(*StatusReply)(nil),    // 1: stepahead.controller.v1.StatusReply
-	(*Count)(nil),          // 2: stepahead.controller.v1.Count
-	(*Usage)(nil),          // 3: stepahead.controller.v1.Usage
-	(*Tally)(nil),          // 4: stepahead.controller.v1.Tally
-	(*RankingRequest)(nil), // 5: stepahead.controller.v1.RankingRequest
-	(*RankingReply)(nil),   // 6: stepahead.controller.v1.RankingReply
-	(*Standing)(nil),       // 7: stepahead.controller.v1.Standing
-	(*WhyRequest)(nil),     // 8: stepahead.controller.v1.WhyRequest
-	(*WhyReply)(nil),       // 9: stepahead.controller.v1.WhyReply
-	(*RevokeRequest)(nil),  // 10: stepahead.controller.v1.RevokeRequest
-	(*RevokeReply)(nil),    // 11: stepahead.controller.v1.RevokeReply
-	(*DrainRequest)(nil),   // 12: stepahead.controller.v1.DrainRequest
-	(*DrainReply)(nil),     // 13: stepahead.controller.v1.DrainReply
-	(*SweepRequest)(nil),   // 14: stepahead.controller.v1.SweepRequest
-	(*SweepReply)(nil),     // 15: stepahead.controller.v1.SweepReply
-	(*Swept)(nil),          // 16: stepahead.controller.v1.Swept
-	(*AuditRequest)(nil),   // 17: stepahead.controller.v1.AuditRequest
-	(*AuditLine)(nil),      // 18: stepahead.controller.v1.AuditLine
-	nil,                    // 19: stepahead.controller.v1.Usage.HeldEntry
-	nil,                    // 20: stepahead.controller.v1.Usage.RateEntry
-	nil,                    // 21: stepahead.controller.v1.Usage.ByteHoursLeftEntry
+	(*StatusRequest)(nil),   // 0: stepahead.controller.v1.StatusRequest
+	(*StatusReply)(nil),     // 1: stepahead.controller.v1.StatusReply
+	(*Count)(nil),           // 2: stepahead.controller.v1.Count
+	(*Usage)(nil),           // 3: stepahead.controller.v1.Usage
+	(*Tally)(nil),           // 4: stepahead.controller.v1.Tally
+	(*RankingRequest)(nil),  // 5: stepahead.controller.v1.RankingRequest
+	(*RankingReply)(nil),    // 6: stepahead.controller.v1.RankingReply
+	(*Standing)(nil),        // 7: stepahead.controller.v1.Standing
+	(*WhyRequest)(nil),      // 8: stepahead.controller.v1.WhyRequest
+	(*WhyReply)(nil),        // 9: stepahead.controller.v1.WhyReply
+	(*RevokeRequest)(nil),   // 10: stepahead.controller.v1.RevokeRequest
+	(*RevokeReply)(nil),     // 11: stepahead.controller.v1.RevokeReply
+	(*DrainRequest)(nil),    // 12: stepahead.controller.v1.DrainRequest
+	(*DrainReply)(nil),      // 13: stepahead.controller.v1.DrainReply
+	(*SweepRequest)(nil),    // 14: stepahead.controller.v1.SweepRequest
+	(*SweepReply)(nil),      // 15: stepahead.controller.v1.SweepReply
+	(*Swept)(nil),           // 16: stepahead.controller.v1.Swept
+	(*AuditRequest)(nil),    // 17: stepahead.controller.v1.AuditRequest
+	(*AuditLine)(nil),       // 18: stepahead.controller.v1.AuditLine
+	(*TimelineRequest)(nil), // 19: stepahead.controller.v1.TimelineRequest
+	(*TimelineReply)(nil),   // 20: stepahead.controller.v1.TimelineReply
+	nil,                     // 21: stepahead.controller.v1.Usage.HeldEntry
+	nil,                     // 22: stepahead.controller.v1.Usage.RateEntry
+	nil,                     // 23: stepahead.controller.v1.Usage.ByteHoursLeftEntry
 }
 var file_controller_controllerpb_controller_proto_depIdxs = []int32{
 	2,  // 0: stepahead.controller.v1.StatusReply.begun:type_name -> stepahead.controller.v1.Count
 	3,  // 1: stepahead.controller.v1.StatusReply.usage:type_name -> stepahead.controller.v1.Usage
 	4,  // 2: stepahead.controller.v1.StatusReply.tally:type_name -> stepahead.controller.v1.Tally
-	19, // 3: stepahead.controller.v1.Usage.held:type_name -> stepahead.controller.v1.Usage.HeldEntry
-	20, // 4: stepahead.controller.v1.Usage.rate:type_name -> stepahead.controller.v1.Usage.RateEntry
-	21, // 5: stepahead.controller.v1.Usage.byte_hours_left:type_name -> stepahead.controller.v1.Usage.ByteHoursLeftEntry
+	21, // 3: stepahead.controller.v1.Usage.held:type_name -> stepahead.controller.v1.Usage.HeldEntry
+	22, // 4: stepahead.controller.v1.Usage.rate:type_name -> stepahead.controller.v1.Usage.RateEntry
+	23, // 5: stepahead.controller.v1.Usage.byte_hours_left:type_name -> stepahead.controller.v1.Usage.ByteHoursLeftEntry
 	7,  // 6: stepahead.controller.v1.RankingReply.standings:type_name -> stepahead.controller.v1.Standing
 	7,  // 7: stepahead.controller.v1.RankingReply.refused:type_name -> stepahead.controller.v1.Standing
 	3,  // 8: stepahead.controller.v1.RankingReply.usage:type_name -> stepahead.controller.v1.Usage
@@ -1705,15 +1840,17 @@ var file_controller_controllerpb_controller_proto_depIdxs = []int32{
 	12, // 17: stepahead.controller.v1.Control.Drain:input_type -> stepahead.controller.v1.DrainRequest
 	14, // 18: stepahead.controller.v1.Control.Sweep:input_type -> stepahead.controller.v1.SweepRequest
 	17, // 19: stepahead.controller.v1.Control.Audit:input_type -> stepahead.controller.v1.AuditRequest
-	1,  // 20: stepahead.controller.v1.Control.Status:output_type -> stepahead.controller.v1.StatusReply
-	6,  // 21: stepahead.controller.v1.Control.Ranking:output_type -> stepahead.controller.v1.RankingReply
-	9,  // 22: stepahead.controller.v1.Control.Why:output_type -> stepahead.controller.v1.WhyReply
-	11, // 23: stepahead.controller.v1.Control.Revoke:output_type -> stepahead.controller.v1.RevokeReply
-	13, // 24: stepahead.controller.v1.Control.Drain:output_type -> stepahead.controller.v1.DrainReply
-	15, // 25: stepahead.controller.v1.Control.Sweep:output_type -> stepahead.controller.v1.SweepReply
-	18, // 26: stepahead.controller.v1.Control.Audit:output_type -> stepahead.controller.v1.AuditLine
-	20, // [20:27] is the sub-list for method output_type
-	13, // [13:20] is the sub-list for method input_type
+	19, // 20: stepahead.controller.v1.Control.Timeline:input_type -> stepahead.controller.v1.TimelineRequest
+	1,  // 21: stepahead.controller.v1.Control.Status:output_type -> stepahead.controller.v1.StatusReply
+	6,  // 22: stepahead.controller.v1.Control.Ranking:output_type -> stepahead.controller.v1.RankingReply
+	9,  // 23: stepahead.controller.v1.Control.Why:output_type -> stepahead.controller.v1.WhyReply
+	11, // 24: stepahead.controller.v1.Control.Revoke:output_type -> stepahead.controller.v1.RevokeReply
+	13, // 25: stepahead.controller.v1.Control.Drain:output_type -> stepahead.controller.v1.DrainReply
+	15, // 26: stepahead.controller.v1.Control.Sweep:output_type -> stepahead.controller.v1.SweepReply
+	18, // 27: stepahead.controller.v1.Control.Audit:output_type -> stepahead.controller.v1.AuditLine
+	20, // 28: stepahead.controller.v1.Control.Timeline:output_type -> stepahead.controller.v1.TimelineReply
+	21, // [21:29] is the sub-list for method output_type
+	13, // [13:21] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
 	13, // [13:13] is the sub-list for extension extendee
 	0,  // [0:13] is the sub-list for field type_name
@@ -1730,7 +1867,7 @@ func file_controller_controllerpb_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_controllerpb_controller_proto_rawDesc), len(file_controller_controllerpb_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

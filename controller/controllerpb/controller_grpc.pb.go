@@ -21,13 +21,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Control_Status_FullMethodName  = "/stepahead.controller.v1.Control/Status"
-	Control_Ranking_FullMethodName = "/stepahead.controller.v1.Control/Ranking"
-	Control_Why_FullMethodName     = "/stepahead.controller.v1.Control/Why"
-	Control_Revoke_FullMethodName  = "/stepahead.controller.v1.Control/Revoke"
-	Control_Drain_FullMethodName   = "/stepahead.controller.v1.Control/Drain"
-	Control_Sweep_FullMethodName   = "/stepahead.controller.v1.Control/Sweep"
-	Control_Audit_FullMethodName   = "/stepahead.controller.v1.Control/Audit"
+	Control_Status_FullMethodName   = "/stepahead.controller.v1.Control/Status"
+	Control_Ranking_FullMethodName  = "/stepahead.controller.v1.Control/Ranking"
+	Control_Why_FullMethodName      = "/stepahead.controller.v1.Control/Why"
+	Control_Revoke_FullMethodName   = "/stepahead.controller.v1.Control/Revoke"
+	Control_Drain_FullMethodName    = "/stepahead.controller.v1.Control/Drain"
+	Control_Sweep_FullMethodName    = "/stepahead.controller.v1.Control/Sweep"
+	Control_Audit_FullMethodName    = "/stepahead.controller.v1.Control/Audit"
+	Control_Timeline_FullMethodName = "/stepahead.controller.v1.Control/Timeline"
 )
 
 // ControlClient is the client API for Control service.
@@ -44,6 +45,8 @@ type ControlClient interface {
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainReply, error)
 	Sweep(ctx context.Context, in *SweepRequest, opts ...grpc.CallOption) (*SweepReply, error)
 	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AuditLine], error)
+	// Timeline says what became of a checkpoint's evaluations, and of those of a job.
+	Timeline(ctx context.Context, in *TimelineRequest, opts ...grpc.CallOption) (*TimelineReply, error)
 }
 
 type controlClient struct {
@@ -133,6 +136,16 @@ func (c *controlClient) Audit(ctx context.Context, in *AuditRequest, opts ...grp
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Control_AuditClient = grpc.ServerStreamingClient[AuditLine]
 
+func (c *controlClient) Timeline(ctx context.Context, in *TimelineRequest, opts ...grpc.CallOption) (*TimelineReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TimelineReply)
+	err := c.cc.Invoke(ctx, Control_Timeline_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControlServer is the server API for Control service.
 // All implementations must embed UnimplementedControlServer
 // for forward compatibility.
@@ -147,6 +160,8 @@ type ControlServer interface {
 	Drain(context.Context, *DrainRequest) (*DrainReply, error)
 	Sweep(context.Context, *SweepRequest) (*SweepReply, error)
 	Audit(*AuditRequest, grpc.ServerStreamingServer[AuditLine]) error
+	// Timeline says what became of a checkpoint's evaluations, and of those of a job.
+	Timeline(context.Context, *TimelineRequest) (*TimelineReply, error)
 	mustEmbedUnimplementedControlServer()
 }
 
@@ -177,6 +192,9 @@ func (UnimplementedControlServer) Sweep(context.Context, *SweepRequest) (*SweepR
 }
 func (UnimplementedControlServer) Audit(*AuditRequest, grpc.ServerStreamingServer[AuditLine]) error {
 	return status.Error(codes.Unimplemented, "method Audit not implemented")
+}
+func (UnimplementedControlServer) Timeline(context.Context, *TimelineRequest) (*TimelineReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Timeline not implemented")
 }
 func (UnimplementedControlServer) mustEmbedUnimplementedControlServer() {}
 func (UnimplementedControlServer) testEmbeddedByValue()                 {}
@@ -318,6 +336,24 @@ func _Control_Audit_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Control_AuditServer = grpc.ServerStreamingServer[AuditLine]
 
+func _Control_Timeline_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TimelineRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Timeline(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Timeline_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Timeline(ctx, req.(*TimelineRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Control_ServiceDesc is the grpc.ServiceDesc for Control service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -348,6 +384,10 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Sweep",
 			Handler:    _Control_Sweep_Handler,
+		},
+		{
+			MethodName: "Timeline",
+			Handler:    _Control_Timeline_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -350,7 +350,7 @@ func (c *checkpoint) propose(p *Planner, s *slot, at []wish, life *said) {
 		return
 	}
 	payer, user := c.payer(p, life)
-	verdict := p.policy.Copy(Request{Path: c.path, Job: payer.name, User: user, Site: s.pool.site, Layout: k.Layout, Labels: k.Labels})
+	verdict := p.policy.Copy(c.request(s, payer, user))
 	if !verdict.Allowed {
 		p.settle(s, nil, ReasonPolicy, verdict.Rule)
 		return
@@ -365,6 +365,11 @@ func (c *checkpoint) propose(p *Planner, s *slot, at []wish, life *said) {
 		return
 	}
 	p.settle(s, &want, "", "")
+}
+
+// request is what policy decides on.
+func (c *checkpoint) request(s *slot, payer *job, user string) Request {
+	return Request{Path: c.path, Job: payer.name, User: user, Site: s.pool.site, Layout: c.facts.Layout, Labels: c.facts.Labels}
 }
 
 // payer is the job whose checkpoint it is, else the one that evaluates it.

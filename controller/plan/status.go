@@ -146,6 +146,22 @@ func (p *Planner) payerOf(s *slot) string {
 	return ""
 }
 
+// Asked returns the policy, and what it is asked, or would be, about a path: copies to the sites where it is wanted, and, if it is a hot file, sources.
+func (p *Planner) Asked(path string) (policy Policy, copies, spread []Request) {
+	if c := p.copies[path]; c != nil && c.known {
+		payer, user := c.payer(p, c.life.last(p))
+		for _, s := range c.slots {
+			copies = append(copies, c.request(s, payer, user))
+		}
+	}
+	if f := p.files[path]; f != nil {
+		if _, first := f.demand(p); first != nil {
+			spread = append(spread, Request{Path: path, Job: first.job.name, User: first.user})
+		}
+	}
+	return p.policy, copies, spread
+}
+
 func (p *Planner) standing(s *slot) Standing {
 	st := Standing{Path: s.owner.name(), Site: s.pool.site, State: "none"}
 	st.Reason, st.Detail = s.because()

@@ -158,6 +158,7 @@ func (s *Service) Why(ctx context.Context, m *controllerpb.WhyRequest) (*control
 				others = true
 			}
 		}
+		w.Policy = c.explain(p, w.Path)
 		if others || len(list) == 0 && !c.everybodys() { // what is known speaks of other jobs
 			w.Known = ""
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/controllerpb"
 	"github.com/stepahead-io/stepahead/controller/execute"
 	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/timeline"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/internal/auth/peer"
 )
@@ -60,6 +61,8 @@ type Active struct {
 	Stats func() execute.Stats
 	// DryRun says that nothing is acted on.
 	DryRun bool
+	// Timeline, if not nil, is what calls of Timeline read.
+	Timeline *timeline.Log
 	// Problems, if not nil, says what is not as it should be, each in a sentence.
 	Problems func() []string
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Clocks says whose clock the times are by, for people.
@@ -21,8 +22,16 @@ func Write(w io.Writer, all []Timeline, width int, wall func(time.Duration) time
 	}
 	Sum(all).write(&b, width)
 	b.WriteString(Clocks + "\n")
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, strings.Map(printable, b.String()))
 	return err
+}
+
+// printable keeps what jobs named things from speaking to a terminal.
+func printable(r rune) rune {
+	if r == '\n' || unicode.IsPrint(r) {
+		return r
+	}
+	return '?'
 }
 
 func (t Timeline) write(b *strings.Builder, width int, wall func(time.Duration) time.Time) {
