@@ -143,7 +143,8 @@ func (p *Planner) started(r relay.Record, s stamp, until time.Duration) {
 	j := p.job(r.Job)
 	run := j.run(r.Run)
 	before := j.current()
-	if !run.born || s.at < run.birth {
+	earlier := !run.born || s.at < run.birth
+	if earlier {
 		run.birth, run.born = s.at, true
 	}
 	run.until = max(run.until, s.at+hints.MaxTTL)
@@ -157,7 +158,7 @@ func (p *Planner) started(r relay.Record, s stamp, until time.Duration) {
 	}
 	p.touch(run.start)
 	p.touch(j)
-	if now := j.current(); now != before {
+	if now := j.current(); earlier || now != before { // whose words count may be others, also where the newest run is the same
 		for _, other := range j.runs {
 			if other.start != nil {
 				p.touch(other.start)
