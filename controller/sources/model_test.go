@@ -14,15 +14,14 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/internal/hdfstest"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { hdfstest.Main(m) }
 
 func must(t testing.TB, err error) {
 	t.Helper()

@@ -147,7 +147,7 @@ func (r Restoration) String() string {
 		fmt.Fprintf(&b, "; there are %d replicas yet", r.After)
 	}
 	if !r.Exact() && !r.Excess {
-		b.WriteString("; the rest was not moved back: that takes a superuser's block keys")
+		fmt.Fprintf(&b, "; the store has moved %d", r.Before-r.Kept)
 	}
 	return b.String()
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/plan"
@@ -266,6 +268,60 @@ func TestKilledAnywhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnyOrder: whatever is called how often and in which order, by controllers that are killed anywhere, the end of it is that nothing is left and the
+// file is what it was; while it lasts the original has all of its replicas.
+func TestAnyOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := newCluster(t, 9, 9)
+		c.lag = rapid.IntRange(0, 3).Draw(rt, "lag")
+		put(t, c, 3)
+		before := c.tree(t)
+		means := rapid.SampledFrom([]plan.Means{plan.Even, plan.Sibling, plan.StorageType}).Draw(rt, "means")
+		r := newRig(t, &process{cluster: c})
+		p := r.placement(t, means, 3)
+		var err error
+		p.Fact, err = r.makers[means].Fact(t.Context(), p.Make)
+		must(t, err)
+		for _, step := range rapid.SliceOfN(rapid.SampledFrom([]string{"make", "publish", "extend", "withdraw", "remove", "restart", "sweep"}), 1, 12).Draw(rt, "steps") {
+			m := r.makers[means]
+			switch step {
+			case "make":
+				_, err = m.Make(t.Context(), p, r.tools)
+			case "publish":
+				err = m.Publish(t.Context(), p, r.tools)
+			case "extend":
+				err = m.Extend(t.Context(), p, r.tools)
+			case "withdraw":
+				err = m.Withdraw(t.Context(), p, r.tools)
+			case "remove":
+				err = m.Remove(t.Context(), p, r.tools)
+			case "sweep":
+				_, err = temporary.Sweep(t.Context(), r.process, temporary.SweepOptions{All: true})
+			}
+			missing := step == "publish" && means == plan.Sibling // it may not be made
+			if err != nil && r.dies == 0 && !missing {
+				rt.Fatalf("%s: %v", step, err)
+			}
+			if step == "restart" || errors.Is(err, errKilled) {
+				r = newRig(t, &process{cluster: c, dies: rapid.IntRange(0, 12).Draw(rt, "dies"), after: rapid.Bool().Draw(rt, "after")})
+			}
+			for _, line := range strings.Split(before, "\n") {
+				if now := c.line(t); means != plan.StorageType && strings.HasPrefix(line, hotFile+" ") && now != line {
+					rt.Fatalf("%s: the original is\n%s\nwas\n%s", step, now, line)
+				}
+			}
+		}
+		last := newRig(t, &process{cluster: c})
+		m := last.makers[means]
+		must(t, errors.Join(m.Withdraw(t.Context(), p, last.tools), m.Remove(t.Context(), p, last.tools)))
+		_, err = temporary.Sweep(t.Context(), last.process, temporary.SweepOptions{All: true})
+		must(t, err)
+		if now := c.tree(t); now != before {
+			rt.Fatalf("now\n%s\nwas\n%s", now, before)
+		}
+	})
 }
 
 // TestRefused: where the store refuses, the reason is right and nothing is left.

@@ -1,0 +1,242 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
+	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/internal/hdfstest"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/hdfs"
+	"github.com/stepahead-io/stepahead/store/hdfs/conf"
+)
+
+// machineClock is the machine's.
+type machineClock struct{ began time.Time }
+
+func (c machineClock) Now() time.Duration                   { return time.Since(c.began) }
+func (machineClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// site is a controller at a real cluster, and a file of sixteen blocks.
+type site struct {
+	*hdfs.Store
+	c        *hdfstest.Cluster
+	root     string
+	data     []byte
+	makers   map[plan.Means]controller.Maker
+	restored []Restoration
+	next     plan.ID
+}
+
+const clusterBlock = 256 << 10
+
+// openSite makes a file and waits until all of its replicas are known.
+func openSite(t *testing.T, c *hdfstest.Cluster) *site {
+	t.Helper()
+	s := &site{c: c, root: c.Dir(t), data: hdfstest.Bytes(1, 16*clusterBlock), next: 1}
+	c.Put(s.root+hotFile, s.data, 3, clusterBlock)
+	c.WaitReplication(s.root+hotFile, 3)
+	cfg, err := conf.Load(c.Getenv)
+	must(t, err)
+	s.Store, _, err = hdfs.Open(c.URL()+s.root, hdfs.Options{Conf: cfg, User: hdfstest.User, Root: s.root})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	s.makers, err = New(Options{
+		Stores: home{s.Store}, Controller: "c1", Key: testKey(t), Clock: machineClock{time.Now()}, Poll: 50 * time.Millisecond, Patience: 30 * time.Second,
+		Restored: func(x Restoration) { s.restored = append(s.restored, x) },
+	})
+	must(t, err)
+	return s
+}
+
+func (s *site) placement(t *testing.T, m plan.Means, name string, extra int) controller.Placement {
+	t.Helper()
+	info, err := s.Stat(t.Context(), name)
+	must(t, err)
+	s.next++
+	p := controller.Placement{Lease: time.Hour, Make: plan.Make{ID: s.next, Means: m, Path: name, Identity: string(info.Identity), Extra: extra}}
+	p.Publish = &plan.Publish{ID: s.next, Means: m, Path: name, Identity: string(info.Identity), Readers: 24}
+	return p
+}
+
+// begin makes and publishes.
+func (s *site) begin(t *testing.T, p *controller.Placement) error {
+	t.Helper()
+	var err error
+	if p.Fact, err = s.makers[p.Make.Means].Fact(t.Context(), p.Make); err != nil {
+		return err
+	}
+	if _, err = s.makers[p.Make.Means].Make(t.Context(), *p, tools()); err != nil {
+		return err
+	}
+	return s.makers[p.Make.Means].Publish(t.Context(), *p, tools())
+}
+
+func (s *site) end(t *testing.T, p controller.Placement) {
+	t.Helper()
+	m := s.makers[p.Make.Means]
+	must(t, errors.Join(m.Withdraw(t.Context(), p, tools()), m.Remove(t.Context(), p, tools())))
+	for _, folder := range []string{temporary.Folder, temporary.DataFolder, catalogue.Folder} {
+		if left, err := s.List(t.Context(), folder); err == nil && len(left) > 0 {
+			t.Errorf("%s: left %v", folder, left)
+		}
+	}
+}
+
+func tools() controller.Tools {
+	return controller.Tools{Fence: func(ctx context.Context) error { return ctx.Err() }}
+}
+
+// where says where every block of a file lies, and how it is set.
+func (s *site) where(t *testing.T, name string) string {
+	t.Helper()
+	info, err := s.Stat(t.Context(), name)
+	must(t, err)
+	rows, err := s.Locate(t.Context(), name, 0, info.Size)
+	must(t, err)
+	var at []string
+	for _, r := range rows {
+		at = append(at, fmt.Sprint(r.Off, r.Node, r.Storage))
+	}
+	slices.Sort(at)
+	policy, err := s.StoragePolicy(t.Context(), name)
+	must(t, err)
+	_, raised, err := s.Attribute(t.Context(), name, temporary.Attribute)
+	must(t, err)
+	return fmt.Sprint(info.Identity, info.Replicas, policy, raised, at)
+}
+
+// TestCluster: a real HDFS whose DataNodes have room of different sizes and two types of storage.
+func TestCluster(t *testing.T) {
+	const nodes = 9
+	capacities := make([]int64, nodes)
+	for i := range capacities {
+		capacities[i] = 8<<30 + int64(i*4%nodes)<<28 // they differ by more than the file
+	}
+	c := hdfstest.Start(t, hdfstest.Options{DataNodes: nodes, StorageTypes: [][]string{{"DISK", "ARCHIVE"}}, Capacities: capacities})
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *hdfstest.Cluster)
+	}{{"storage type", clusterStorageType}, {"sibling", clusterSibling}, {"raise", clusterRaise}, {"refused", clusterRefused}, {"a node dies", clusterNodeDies}} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, c) })
+	}
+}
+
+// clusterStorageType: every client of the path has six more sources, and afterwards all 48 replicas are where they were.
+func clusterStorageType(t *testing.T, c *hdfstest.Cluster) {
+	s := openSite(t, c)
+	before := s.where(t, hotFile)
+	p := s.placement(t, plan.StorageType, hotFile, 6)
+	must(t, s.begin(t, &p))
+	for _, b := range c.Locations(s.root + hotFile) {
+		if len(b.Nodes) != 9 {
+			t.Errorf("block at %d is on %v", b.Offset, b.Nodes)
+		}
+	}
+	s.end(t, p)
+	if now := s.where(t, hotFile); now != before {
+		t.Errorf("now %s\nwas %s", now, before)
+	}
+	if x := s.restored[0]; !x.Exact() || x.Kept != 48 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// clusterSibling: the copy is on none of the nodes that have the same block of the original, which is not touched.
+func clusterSibling(t *testing.T, c *hdfstest.Cluster) {
+	s := openSite(t, c)
+	before := s.where(t, hotFile)
+	p := s.placement(t, plan.Sibling, hotFile, 6)
+	must(t, s.begin(t, &p))
+	row, err := catalogue.Resolve(t.Context(), s.Store, s.Address(hotFile), catalogue.ResolverOptions{Keys: testKey(t).Keys()})
+	must(t, err)
+	name := row.Sources.Siblings[0].Name
+	c.WaitReplication(s.root+name, 6)
+	if got := c.Get(s.root + name); string(got) != string(s.data) {
+		t.Error("the sibling has other bytes")
+	}
+	original, copied := c.Locations(s.root+hotFile), c.Locations(s.root+name)
+	for i, b := range copied {
+		if len(copied) != len(original) || b.Length != original[i].Length || slices.ContainsFunc(b.Nodes, func(n int) bool { return slices.Contains(original[i].Nodes, n) }) {
+			t.Errorf("block %d: %+v, the original's %+v", i, b, original[i])
+		}
+	}
+	s.end(t, p)
+	if now := s.where(t, hotFile); now != before {
+		t.Errorf("now %s\nwas %s", now, before)
+	}
+}
+
+// clusterRaise: afterwards it is said how the file lies.
+func clusterRaise(t *testing.T, c *hdfstest.Cluster) {
+	s := openSite(t, c)
+	p := s.placement(t, plan.Raise, hotFile, 1)
+	must(t, s.begin(t, &p))
+	s.end(t, p)
+	x := s.restored[0]
+	t.Log(x)
+	if x.Blocks != 16 || x.Before != 48 || x.After != 48 || x.Excess || x.Kept < 32 || x.FullestAfter < 6 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// clusterRefused: what the NameNode refuses has its reason, and leaves nothing.
+func clusterRefused(t *testing.T, c *hdfstest.Cluster) {
+	s := openSite(t, c)
+	c.Put(s.root+"/tight/hot", s.data, 3, clusterBlock)
+	c.Quota(s.root+"/tight", 100, 4*int64(len(s.data)))
+	c.Put(s.root+"/theirs", s.data, 3, clusterBlock)
+	c.Chmod(s.root+"/theirs", hdfstest.Superuser, 0o644)
+	c.Mkdir(s.root + "/coded")
+	c.ErasureCode(s.root+"/coded", "XOR-2-1-1024k")
+	c.Put(s.root+"/coded/hot", s.data, 1, 1<<20)
+	for _, test := range []struct {
+		name  string
+		means plan.Means
+		want  plan.Reason
+	}{
+		{"/tight/hot", plan.StorageType, plan.ReasonSite}, {"/tight/hot", plan.Raise, plan.ReasonSite},
+		{"/theirs", plan.StorageType, plan.ReasonMeans}, {"/coded/hot", plan.StorageType, plan.ReasonMeans}, {"/coded/hot", plan.Raise, plan.ReasonMeans},
+	} {
+		before := s.where(t, test.name)
+		p := s.placement(t, test.means, test.name, 6)
+		err := s.begin(t, &p)
+		var known *controller.Error
+		if !errors.As(err, &known) || known.Reason != test.want {
+			t.Errorf("%s by %s: %v, want the reason %s", test.name, test.means, err, test.want)
+		}
+		if now := s.where(t, test.name); now != before {
+			t.Errorf("%s by %s: now %s\nwas %s", test.name, test.means, now, before)
+		}
+		p.Fact = nil
+		s.end(t, p)
+	}
+}
+
+// clusterNodeDies: a DataNode that dies while a file is raised keeps nothing from being undone.
+func clusterNodeDies(t *testing.T, c *hdfstest.Cluster) {
+	s := openSite(t, c)
+	p := s.placement(t, plan.StorageType, hotFile, 4)
+	must(t, s.begin(t, &p))
+	dead := c.Locations(s.root + hotFile)[0].Nodes[0]
+	c.Kill(dead)
+	c.Bury(dead)
+	defer c.Restart(dead, true)
+	s.end(t, p)
+	x := s.restored[0]
+	t.Log(x)
+	info, err := s.Stat(t.Context(), hotFile)
+	must(t, err)
+	policy, err := s.StoragePolicy(t.Context(), hotFile)
+	must(t, err)
+	if x.Excess || x.Kept < 48-16 || info.Replicas != 3 || policy != (store.StoragePolicy{Name: "HOT"}) {
+		t.Errorf("%+v; %+v %+v", x, info, policy)
+	}
+}
