@@ -1,0 +1,241 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/hints/relay"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+const (
+	// askTime bounds what is asked of one store at a time.
+	askTime = 20 * time.Second
+	// believedFor is how long what was known of a cluster counts that does not answer any more.
+	believedFor = 5 * time.Minute
+	// waitingReads bounds the starts that wait to be looked at, and filesOfStart the files of one.
+	waitingReads = 64
+	filesOfStart = 256
+)
+
+// Site is another datacenter, and what is known of it. What is 0 is found out; a link whose rate is known should be given it.
+type Site struct {
+	Name                        string
+	Free, RemoteRate, LocalRate int64
+}
+
+// FactsOptions configure [Facts]. Engine, Clock, Stores, Looker and Controller have no default.
+type FactsOptions struct {
+	Engine Engine
+	Clock  Clock
+	Stores controller.Stores
+	Looker *Looker
+	// Controller is the name of the journal, which rows of the catalogue and probes have.
+	Controller string
+	Sites      []Site
+	// Cluster is what is believed of the cluster as long as it does not tell. Its NodeRate and ReadersPerSource are replaced by what starts show, once they
+	// show it. Defaults: 100 MB/s, 4 readers, at most 512 replicas.
+	Cluster plan.Cluster
+	// Measured lets what starts show replace the configured NodeRate and ReadersPerSource.
+	Measured bool
+	// FreeShare is the part of the free space that temporary replicas may fill. Default a tenth.
+	FreeShare float64
+	// Transfers is how many of them at once keep a node as busy as it can be. Default 64.
+	Transfers int
+	// Made returns how many sources the controller has made of a file. Default: none.
+	Made func(ctx context.Context, path string) int
+	// Every is the time between two looks, ProbeEvery between two probes of a site, of ProbeBytes each. Defaults 30 s, 10 min, 4 MiB.
+	Every, ProbeEvery time.Duration
+	ProbeBytes        int
+	// ReadOnly writes nothing: sites are not probed, and reports of damage stay.
+	ReadOnly bool
+	// Report, if not nil, gets what failed and will be tried again. It is called by several goroutines.
+	Report func(error)
+}
+
+func (o FactsOptions) withDefaults() (FactsOptions, error) {
+	if o.Engine == nil || o.Clock == nil || o.Stores == nil || o.Looker == nil || o.Controller == "" {
+		return o, fmt.Errorf("intake.NewFacts: Engine, Clock, Stores, Looker and Controller must be given: %w", fs.ErrInvalid)
+	}
+	o.Cluster.NodeRate = cmp.Or(o.Cluster.NodeRate, 100e6)
+	o.Cluster.ReadersPerSource = cmp.Or(o.Cluster.ReadersPerSource, 4)
+	o.Cluster.MaxReplication = cmp.Or(o.Cluster.MaxReplication, 512)
+	o.FreeShare, o.Transfers = cmp.Or(o.FreeShare, 0.1), cmp.Or(o.Transfers, 64)
+	o.Every, o.ProbeEvery, o.ProbeBytes = cmp.Or(o.Every, 30*time.Second), cmp.Or(o.ProbeEvery, 10*time.Minute), cmp.Or(o.ProbeBytes, 4<<20)
+	if o.Made == nil {
+		o.Made = func(context.Context, string) int { return 0 }
+	}
+	if o.Report == nil {
+		o.Report = func(error) {}
+	}
+	if o.FreeShare < 0 || o.FreeShare > 1 || o.Transfers < 1 || o.Every < 0 || o.ProbeEvery < 0 || o.ProbeBytes < 1 || o.ProbeBytes > 1<<30 {
+		return o, fmt.Errorf("intake.NewFacts: FreeShare is 0 to 1, Transfers at least 1, times not negative, ProbeBytes at most 1 GiB: %w", fs.ErrInvalid)
+	}
+	return o, nil
+}
+
+// Facts find out how the cluster and the sites fare, what starts show of them, and whether readers found damage. [Facts.Run] runs them.
+type Facts struct {
+	o     FactsOptions
+	reads chan relay.Record
+
+	// What follows is Run's.
+	starts  starts
+	cluster plan.Cluster
+	told    bool
+	heard   time.Duration // when the cluster answered last
+	sites   []*site
+}
+
+// NewFacts returns facts. It does no I/O.
+func NewFacts(o FactsOptions) (*Facts, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	f := &Facts{o: o, reads: make(chan relay.Record, waitingReads)}
+	for _, s := range o.Sites {
+		f.sites = append(f.sites, &site{o: o, given: s})
+	}
+	return f, nil
+}
+
+// Read takes what ranks say of how long their start took: an Options.Read. It waits for nothing.
+func (f *Facts) Read(r relay.Record) {
+	select {
+	case f.reads <- r:
+	default: // one of many
+	}
+}
+
+// Run finds out again and again, and tells the engine what changed, until ctx ends or the engine does; it returns that error.
+func (f *Facts) Run(ctx context.Context) error {
+	for {
+		if err := f.turn(ctx); err != nil {
+			return err
+		}
+		for next := f.o.Clock.After(f.o.Every); next != nil; {
+			select {
+			case r := <-f.reads:
+				f.observe(ctx, r)
+			case <-next:
+				next = nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// turn looks at everything once.
+func (f *Facts) turn(ctx context.Context) error {
+	var group errgroup.Group
+	group.Go(func() error { return f.lookAtCluster(ctx) })
+	group.Go(func() error { return f.damages(ctx, f.o.Stores.Home()) })
+	for _, s := range f.sites {
+		group.Go(func() error {
+			st, err := s.look(ctx)
+			if err != nil || st == nil {
+				return err
+			}
+			return f.damages(ctx, st)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// lookAtCluster asks the nodes, and tells what changed.
+func (f *Facts) lookAtCluster(ctx context.Context) error {
+	now := f.o.Clock.Now()
+	asked, cancel := context.WithTimeout(ctx, askTime)
+	nodes, err := nodesOf(asked, f.o.Stores.Home())
+	cancel()
+	s := survey{configured: f.o.Cluster, tagged: f.o.Looker.o.Tagged, free: f.o.FreeShare, transfers: f.o.Transfers}
+	if e, known := f.starts.estimate(); known && f.o.Measured {
+		s.configured.NodeRate, s.configured.ReadersPerSource = int64(e.nodeRate), e.readersPerSource
+	}
+	var c plan.Cluster
+	switch {
+	case err == nil:
+		c, f.heard = s.of(nodes), now
+	case errors.Is(err, errors.ErrUnsupported):
+		c, f.heard = s.configured, now
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case f.told && now-f.heard < believedFor:
+		f.o.Report(fmt.Errorf("the nodes of the cluster are not known now: %w", err))
+		return nil
+	default: // nothing is made on a cluster of which nothing is known
+		f.o.Report(fmt.Errorf("the nodes of the cluster are not known: nothing new is made: %w", err))
+	}
+	if f.told && !differs(c, f.cluster) {
+		return nil
+	}
+	f.cluster, f.told = c, true
+	return tell(ctx, f.o.Engine, plan.ClusterChanged{Cluster: c})
+}
+
+func nodesOf(ctx context.Context, st store.Store) ([]store.Node, error) {
+	l, ok := st.(store.NodeLister)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return l.Nodes(ctx)
+}
+
+func tell(ctx context.Context, e Engine, ev plan.Event) error {
+	if err := e.Tell(ctx, "facts", ev); err != nil {
+		return &engineError{err}
+	}
+	return nil
+}
+
+// observe learns from a start that is over: how many bytes a second its last reader got, and how many readers there were at each source.
+func (f *Facts) observe(ctx context.Context, r relay.Record) {
+	s := r.Start
+	if s == nil || s.Bytes <= 0 || s.LastMS <= 0 || s.Ranks == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	sources := 0
+	for _, file := range f.o.Looker.Look(ctx, f.files(ctx, r.Paths())) {
+		if file.Identity != "" && file.Size > 0 {
+			sources += file.Replicas*file.Blocks + f.o.Made(ctx, file.Path)
+		}
+	}
+	if f.cluster.Nodes > 0 {
+		sources = min(sources, f.cluster.Nodes)
+	}
+	if sources > 0 {
+		f.starts.add(observation{readers: float64(s.Ranks) / float64(sources), rate: 1000 * float64(s.Bytes) / float64(s.LastMS)})
+	}
+}
+
+// files are those at paths, some of which are folders.
+func (f *Facts) files(ctx context.Context, paths []string) (files []string) {
+	for _, path := range paths {
+		infos, err := f.o.Stores.Home().List(ctx, path)
+		if err != nil {
+			files = append(files, path)
+			continue
+		}
+		for _, info := range infos {
+			if !info.Dir {
+				files = append(files, info.Name)
+			}
+		}
+	}
+	return files[:min(len(files), filesOfStart)]
+}

@@ -1,0 +1,366 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/hints/relay"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// listing is a store with nodes.
+type listing struct {
+	store.Store
+	nodes []store.Node
+	err   error
+}
+
+func (l *listing) Nodes(context.Context) ([]store.Node, error) { return l.nodes, l.err }
+
+// keeper is an engine that keeps events.
+type keeper struct {
+	mu     sync.Mutex
+	events []plan.Event
+}
+
+func (k *keeper) Tell(_ context.Context, _ string, ev plan.Event) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.events = append(k.events, ev)
+	return nil
+}
+
+// take returns what was told since.
+func (k *keeper) take() []plan.Event {
+	all := k.events
+	k.events = nil
+	return all
+}
+
+// hands is a clock that a test moves.
+type hands struct{ now atomic.Int64 }
+
+func (h *hands) Now() time.Duration { return time.Duration(h.now.Add(1)) }
+
+func (h *hands) pass(d time.Duration) { h.now.Add(int64(d)) }
+
+func (h *hands) After(time.Duration) <-chan time.Time { return nil }
+
+func facts(t testing.TB, home store.Store, sites map[string]store.Store, change func(*FactsOptions)) (*Facts, *keeper, *hands) {
+	t.Helper()
+	k, c := &keeper{}, &hands{}
+	all := stores{home: home, sites: sites}
+	o := FactsOptions{Engine: k, Clock: c, Stores: all, Looker: NewLooker(LookerOptions{Stores: all}), Controller: "ctl", ProbeBytes: 1000}
+	if change != nil {
+		change(&o)
+	}
+	f, err := NewFacts(o)
+	must(t, err)
+	return f, k, c
+}
+
+func nodes(n int, change func(i int, n *store.Node)) (all []store.Node) {
+	for i := range n {
+		one := store.Node{Free: 100, Load: -1, InService: true}
+		if change != nil {
+			change(i, &one)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// TestSurvey: what an ordinary user is told of nodes; what he is not, is as configured.
+func TestSurvey(t *testing.T) {
+	s := survey{configured: plan.Cluster{NodeRate: 5, ReadersPerSource: 6, MaxReplication: 7, Load: 0.3}, tagged: "ARCHIVE", free: 0.5, transfers: 10}
+	base := plan.Cluster{Nodes: 4, Free: 200, NodeRate: 5, ReadersPerSource: 6, MaxReplication: 7, Load: 0.3}
+	with := func(change func(*plan.Cluster)) plan.Cluster {
+		c := base
+		change(&c)
+		return c
+	}
+	for name, c := range map[string]struct {
+		nodes []store.Node
+		want  plan.Cluster
+	}{
+		"plain":   {nodes(4, nil), base},
+		"tagged":  {nodes(4, func(i int, n *store.Node) { n.Types = []string{"ARCHIVE", "DISK"}[i%2:] }), with(func(c *plan.Cluster) { c.Tagged = 2 })},
+		"leaving": {nodes(6, func(i int, n *store.Node) { n.InService = i > 1 }), base},
+		"busy":    {nodes(4, func(i int, n *store.Node) { n.Load = 5 * i }), with(func(c *plan.Cluster) { c.Load = (0 + 0.5 + 1 + 1) / 4. })},
+		"some tell": {nodes(4, func(i int, n *store.Node) {
+			if i == 0 {
+				n.Load = 10
+			}
+		}), with(func(c *plan.Cluster) { c.Load = 1 })},
+		"huge": {nodes(4, func(i int, n *store.Node) { n.Free = math.MaxInt64 }), with(func(c *plan.Cluster) { c.Free = 1 << 62 })},
+		"none": {nil, with(func(c *plan.Cluster) { c.Nodes, c.Free = 0, 0 })},
+	} {
+		if got := s.of(c.nodes); got != c.want {
+			t.Errorf("%s: %+v\nwant %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestClusterChanges: it is told when it matters, and a cluster that does not answer is believed for a while and then not.
+func TestClusterChanges(t *testing.T) {
+	st, _ := folder(t, nil)
+	l := &listing{Store: st, nodes: nodes(20, func(_ int, n *store.Node) { n.Load = 0 })}
+	f, k, c := facts(t, l, nil, nil)
+	turn := func(why string, want ...plan.Cluster) {
+		t.Helper()
+		must(t, f.turn(t.Context()))
+		var got []plan.Cluster
+		for _, ev := range k.take() {
+			got = append(got, ev.(plan.ClusterChanged).Cluster)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %+v\nwant %+v", why, got, want)
+		}
+	}
+	is := plan.Cluster{Nodes: 20, Free: 200, NodeRate: 100e6, ReadersPerSource: 4, MaxReplication: 512}
+	turn("at first", is)
+	turn("nothing new")
+	l.nodes[0].Load = 64
+	is.Load = 0.05
+	turn("busier", is)
+	l.nodes[1].Load = 1
+	turn("a little busier")
+	for i := range 10 { // small steps add up
+		l.nodes[i].Free -= 30
+	}
+	is.Free, is.Load = 170, (1+1./64)/20
+	turn("fuller", is)
+	l.err = store.ErrUnavailable
+	turn("it does not answer")
+	c.pass(believedFor)
+	turn("for long", plan.Cluster{})
+	turn("nothing is said twice")
+	l.err = nil
+	turn("it answers again", is)
+	l.err = errors.ErrUnsupported
+	turn("it never tells", plan.Cluster{NodeRate: 100e6, ReadersPerSource: 4, MaxReplication: 512})
+}
+
+// TestSites: whether a site answers, takes files and how fast it is, is found out with a small file that does not stay.
+func TestSites(t *testing.T) {
+	home, _ := folder(t, nil)
+	there, root := folder(t, nil)
+	east := &failing{Store: &listing{Store: there, nodes: nodes(3, nil)}}
+	sites := map[string]store.Store{"east": east}
+	f, k, c := facts(t, &listing{Store: home}, sites, func(o *FactsOptions) {
+		o.Sites = []Site{{Name: "east"}}
+	})
+	turn := func(why string) []plan.Site {
+		t.Helper()
+		must(t, f.turn(t.Context()))
+		var got []plan.Site
+		for _, ev := range k.take() {
+			if s, ok := ev.(plan.SiteChanged); ok {
+				got = append(got, s.Site)
+			}
+		}
+		left, err := filepath.Glob(filepath.Join(root, ".stepahead", "*"))
+		if err != nil || len(left) != 0 {
+			t.Errorf("%s: %v is left (%v)", why, left, err)
+		}
+		return got
+	}
+	got := turn("at first")
+	if len(got) != 1 || !got[0].Up || !got[0].Writable || got[0].Free != 300 || got[0].LocalRate != localRate || got[0].RemoteRate <= 0 {
+		t.Fatalf("%+v", got)
+	}
+	if got := turn("nothing new"); len(got) != 0 || east.created != 1 {
+		t.Errorf("%+v; %d files were written", got, east.created)
+	}
+	east.full = true
+	c.pass(10 * time.Minute)
+	if got := turn("full"); len(got) != 1 || !got[0].Up || got[0].Writable {
+		t.Errorf("%+v", got)
+	}
+	delete(sites, "east")
+	if got := turn("gone"); len(got) != 1 || got[0].Up {
+		t.Errorf("%+v", got)
+	}
+	sites["east"], east.full = east, false
+	if got := turn("back"); len(got) != 1 || !got[0].Up || !got[0].Writable {
+		t.Errorf("it is probed again when it comes back: %+v", got)
+	}
+	f, k, _ = facts(t, &listing{Store: home}, sites, func(o *FactsOptions) {
+		o.Sites, o.ReadOnly = []Site{{Name: "east", Free: 7, RemoteRate: 8, LocalRate: 9}}, true
+	})
+	want := plan.Site{Name: "east", Up: true, Writable: true, Free: 7, RemoteRate: 8, LocalRate: 9}
+	if got := turn("given, and without writing"); len(got) != 1 || got[0] != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+// failing is a store that may be full.
+type failing struct {
+	store.Store
+	created int
+	full    bool
+}
+
+func (f *failing) Nodes(ctx context.Context) ([]store.Node, error) {
+	return f.Store.(store.NodeLister).Nodes(ctx)
+}
+
+func (f *failing) Create(ctx context.Context, name string) (store.Writer, error) {
+	f.created++
+	if f.full {
+		return nil, fs.ErrPermission
+	}
+	return f.Store.Create(ctx, name)
+}
+
+// TestLearns: what starts show replaces what was configured, if it may.
+func TestLearns(t *testing.T) {
+	files := map[string]clusterFile{}
+	for i, name := range []string{"/ck/a", "/ck/b"} {
+		files[name] = clusterFile{size: int64(i + 1), rows: rows(slices.Repeat([]int{3}, i+1)...)}
+	}
+	st, _ := folder(t, map[string]string{"ck/a": "", "ck/b": "", "ck/deeper/c": ""})
+	for _, measured := range []bool{false, true} {
+		home := &listed{cluster: &cluster{Store: st, files: files}, nodes: nodes(100, nil)}
+		f, k, _ := facts(t, home, nil, func(o *FactsOptions) {
+			o.Measured = measured
+			o.Made = func(_ context.Context, path string) int { return map[string]int{"/ck/a": 1}[path] }
+		})
+		must(t, f.turn(t.Context()))
+		k.take()
+		f.Read(relay.Record{}) // is no start
+		const sources, knee, rate = 3 + 1 + 6, 6.0, 1e7
+		for i := range 30 {
+			ranks := 20 << (i % 4) // 2 to 16 at a source
+			last := 1000 * max(1, float64(ranks)/sources/knee)
+			f.Read(relay.Record{Start: &relay.Start{
+				Phase: "read", Ranks: uint32(ranks), Files: []relay.HotFile{{Path: "/ck", Readers: 1}}, LastMS: int64(last), Bytes: rate,
+			}})
+		}
+		for len(f.reads) > 0 {
+			f.observe(t.Context(), <-f.reads)
+		}
+		must(t, f.turn(t.Context()))
+		got := k.take()
+		if !measured {
+			if len(got) != 0 {
+				t.Errorf("%+v", got)
+			}
+			continue
+		}
+		if len(got) != 1 {
+			t.Fatalf("%+v", got)
+		}
+		c := got[0].(plan.ClusterChanged).Cluster
+		if apartBy(c.ReadersPerSource, knee) > 1.35 || apartBy(float64(c.NodeRate), rate*knee) > 1.2 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// listed is a cluster that lists its nodes.
+type listed struct {
+	*cluster
+	nodes []store.Node
+}
+
+func (l *listed) Nodes(context.Context) ([]store.Node, error) { return l.nodes, nil }
+
+// TestDamage: what readers report is looked at again. What is damaged is told; the report goes in either case, those of other controllers stay.
+func TestDamage(t *testing.T) {
+	const text = "nine tons"
+	st, root := folder(t, map[string]string{"data/good": text, "data/bad": text, "data/old": text})
+	identity := func(name string) store.Identity {
+		info, err := st.Stat(t.Context(), name)
+		must(t, err)
+		return info.Identity
+	}
+	key, err := catalogue.NewKey("k", make([]byte, 32))
+	must(t, err)
+	sum := crc32.Checksum([]byte(text), castagnoli)
+	row := func(placement uint64, path string, names ...string) {
+		r := catalogue.Row{Version: catalogue.Version, Placement: placement, Controller: "ctl", Path: path, Identity: "v", TTL: time.Hour,
+			Sources: &catalogue.Sources{Size: int64(len(text)), Readers: 2}}
+		for _, name := range names {
+			r.Sources.Siblings = append(r.Sources.Siblings, catalogue.Sibling{Name: name, Identity: identity(name), CRC32C: sum})
+		}
+		must(t, catalogue.Write(t.Context(), st, key, r))
+	}
+	row(1, "/a", "/data/good")
+	row(2, "/b", "/data/good", "/data/bad")
+	row(3, "/c", "/data/old")
+	report := func(placement uint64, file, controller string) {
+		must(t, catalogue.ReportDamage(t.Context(), st, catalogue.Damage{Placement: placement, Controller: controller, File: file, Detail: "x"}))
+	}
+	report(1, st.Address("/data/good"), "ctl")
+	report(2, st.Address("/data/bad"), "ctl")
+	report(3, "", "ctl")
+	report(9, "", "ctl") // has no row any more
+	report(1, "", "another")
+	corrupt(t, filepath.Join(root, "data/bad"))
+	must(t, os.Remove(filepath.Join(root, "data/old")))
+	for _, readOnly := range []bool{true, false, false} {
+		f, k, _ := facts(t, st, nil, func(o *FactsOptions) { o.ReadOnly = readOnly })
+		must(t, f.damages(t.Context(), st))
+		var got []string
+		for _, ev := range k.take() {
+			d := ev.(plan.Damaged)
+			got = append(got, d.Detail)
+			if want := map[string]plan.ID{"bad": 2, "old": 3}[filepath.Base(strings.Fields(d.Detail)[0])]; d.ID != want {
+				t.Errorf("%+v", d)
+			}
+		}
+		slices.Sort(got)
+		left, err := catalogue.ReadDamages(t.Context(), st)
+		must(t, err)
+		want := []string{st.Address("/data/bad") + " has other bytes than were copied", st.Address("/data/old") + " is gone"}
+		if len(left) == 1 && !readOnly && len(got) == 0 {
+			return // the last round
+		}
+		if !slices.Equal(got, want) || len(left) != map[bool]int{true: 5, false: 1}[readOnly] {
+			t.Fatalf("%q, %d reports are left", got, len(left))
+		}
+	}
+	t.Error("what was told is told again")
+}
+
+// corrupt changes a byte of a file behind the store's back.
+func corrupt(t *testing.T, name string) {
+	t.Helper()
+	info, err := os.Stat(name)
+	must(t, err)
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteAt([]byte("N"), 0)
+	must(t, errors.Join(err, f.Close(), os.Chtimes(name, info.ModTime(), info.ModTime())))
+}
+
+func TestRefusesFactsOptions(t *testing.T) {
+	st, _ := folder(t, nil)
+	for name, change := range map[string]func(*FactsOptions){
+		"no engine": func(o *FactsOptions) { o.Engine = nil },
+		"no name":   func(o *FactsOptions) { o.Controller = "" },
+		"share":     func(o *FactsOptions) { o.FreeShare = 2 },
+		"transfers": func(o *FactsOptions) { o.Transfers = -1 },
+		"probe":     func(o *FactsOptions) { o.ProbeBytes = 1 << 31 },
+	} {
+		o := FactsOptions{Engine: &keeper{}, Clock: still{}, Stores: stores{home: st}, Looker: &Looker{}, Controller: "c"}
+		change(&o)
+		if _, err := NewFacts(o); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package intake
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// localRate is what is believed of reading a copy that is there, unless it is given.
+const localRate = 1e9
+
+// site is another datacenter as it was found last.
+type site struct {
+	o     FactsOptions
+	given Site
+
+	is     plan.Site
+	told   bool
+	probed bool
+	probe  time.Duration // when it was probed last
+}
+
+// look finds out how the site fares and tells it. It returns the site's store, nil while it does not answer.
+func (s *site) look(ctx context.Context) (store.Store, error) {
+	asked, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	was := s.is
+	st, err := s.ask(asked)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		s.o.Report(fmt.Errorf("site %s: %w", s.given.Name, err))
+	}
+	if s.told && !siteDiffers(was, s.is) {
+		s.is = was // small steps add up
+		return st, nil
+	}
+	s.told = true
+	return st, tell(ctx, s.o.Engine, plan.SiteChanged{Site: s.is})
+}
+
+// ask finds out how the site is.
+func (s *site) ask(ctx context.Context) (store.Store, error) {
+	s.is.Name = s.given.Name
+	st, err := s.o.Stores.Site(ctx, s.given.Name)
+	if err == nil {
+		_, err = st.Stat(ctx, "/")
+	}
+	if err != nil {
+		s.is.Up, s.probed = false, false
+		return nil, err
+	}
+	s.is.Up = true
+	s.is.Free = s.given.Free
+	if s.is.Free == 0 {
+		if s.is.Free, err = freeOf(ctx, st); err != nil {
+			return st, fmt.Errorf("its free space is not known: %w", err)
+		}
+	}
+	s.is.LocalRate, s.is.RemoteRate = s.given.LocalRate, max(s.given.RemoteRate, s.is.RemoteRate)
+	if s.given.RemoteRate > 0 {
+		s.is.RemoteRate = s.given.RemoteRate
+	}
+	if s.is.LocalRate == 0 {
+		s.is.LocalRate = localRate
+	}
+	if s.o.ReadOnly {
+		s.is.Writable = true // nothing will be written
+		return st, nil
+	}
+	if now := s.o.Clock.Now(); !s.probed || now-s.probe >= s.o.ProbeEvery {
+		s.probed, s.probe = true, now
+		return st, s.measure(ctx, st)
+	}
+	return st, nil
+}
+
+// freeOf is the free space of a store's nodes; of a store that does not tell more than anybody fills.
+func freeOf(ctx context.Context, st store.Store) (int64, error) {
+	nodes, err := nodesOf(ctx, st)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return 1 << 61, nil
+	}
+	free := 0.0
+	for _, n := range nodes {
+		if n.InService {
+			free += float64(n.Free)
+		}
+	}
+	return int64(min(free, 1<<61)), err
+}
+
+// measure writes a small file, reads it back and removes it: whether the site takes files, and how fast it is read from here.
+func (s *site) measure(ctx context.Context, st store.Store) error {
+	name := path.Join("/.stepahead", s.o.Controller+".probe")
+	data := make([]byte, s.o.ProbeBytes)
+	_, _ = rand.Read(data) // never fails; a link may compress what is not random
+	s.is.Writable = false
+	if err := store.ReplaceFile(ctx, st, name, data); err != nil {
+		return fmt.Errorf("it takes no files: %w", err)
+	}
+	began := s.o.Clock.Now()
+	_, err := store.ReadFile(ctx, st, name, int64(len(data)))
+	took := s.o.Clock.Now() - began
+	if gone := st.Remove(ctx, name); err == nil {
+		err = gone
+	}
+	if err != nil {
+		return fmt.Errorf("what was written cannot be read or removed: %w", err)
+	}
+	s.is.Writable = true
+	if s.given.RemoteRate == 0 && took > 0 {
+		rate := int64(float64(len(data)) / took.Seconds())
+		if s.is.RemoteRate > 0 {
+			rate = (s.is.RemoteRate + rate) / 2
+		}
+		s.is.RemoteRate = rate
+	}
+	return nil
+}
