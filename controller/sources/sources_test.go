@@ -285,7 +285,7 @@ func TestAnyOrder(t *testing.T) {
 		p.Fact, err = r.makers[means].Fact(t.Context(), p.Make)
 		must(t, err)
 		for _, step := range rapid.SliceOfN(rapid.SampledFrom([]string{"make", "publish", "extend", "withdraw", "remove", "restart", "sweep"}), 1, 12).Draw(rt, "steps") {
-			m := r.makers[means]
+			m, err := r.makers[means], error(nil)
 			switch step {
 			case "make":
 				_, err = m.Make(t.Context(), p, r.tools)

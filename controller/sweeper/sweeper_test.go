@@ -138,9 +138,12 @@ func TestRun(t *testing.T) {
 	old(t, st, 1)
 	storetest.Put(t, st, temporary.Folder+"/bad.json", []byte("{}"))
 	core, logs := observer.New(zapcore.InfoLevel)
-	beat := make(chan time.Time)
+	beat, waits := make(chan time.Time), make(chan struct{})
 	faulty := store.Faults(later{open(t, root)}, []store.Fault{{Kind: "fail", Op: "list", Nth: 1, Count: 2}})
-	s := New(Options{Store: faulty, Log: zap.New(core), After: func(time.Duration) <-chan time.Time { return beat }})
+	s := New(Options{Store: faulty, Log: zap.New(core), After: func(time.Duration) <-chan time.Time {
+		waits <- struct{}{}
+		return beat
+	}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -148,8 +151,10 @@ func TestRun(t *testing.T) {
 		close(done)
 	}()
 	for range 5 {
+		<-waits
 		beat <- time.Time{}
 	}
+	<-waits
 	cancel()
 	<-done
 	n := s.Stats()
