@@ -292,7 +292,7 @@ func TestRoundTrip(t *testing.T) {
 		c := auth.Claims{
 			KeyID: "k1", Job: rapid.StringMatching(`[ -~äß张]{1,40}`).Draw(t, "job"), User: rapid.StringMatching(`[!-~]{1,40}`).Draw(t, "user"),
 			Roots:   rapid.SliceOfN(rapid.StringMatching(`(/[a-z\n"<>&\\ü]{1,8}){1,4}`), 1, 5).Draw(t, "roots"),
-			Rights:  rapid.SampledFrom([][]string{{"fetch"}, {"hint"}, {"hint", "fetch"}}).Draw(t, "rights"),
+			Rights:  rapid.SampledFrom([][]string{{"fetch"}, {"hint"}, {"hint", "fetch"}, {"relay"}, {"relay", "hint"}}).Draw(t, "rights"),
 			Expires: now.Add(time.Duration(rapid.Int64Range(1, 1e9).Draw(t, "ttl")) * time.Second),
 		}
 		token, err := auth.Mint(key, c)
