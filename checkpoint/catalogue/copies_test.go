@@ -400,6 +400,21 @@ func TestSiteAsleep(t *testing.T) {
 	}
 }
 
+// TestGivenUp: a reader who gives up says nothing about the copy.
+func TestGivenUp(t *testing.T) {
+	w := newWorld(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := Wrap(w.home, Options{Site: asleep{Store: w.site, read: true}})
+		f := storetest.Open(t, s, checkpointName+"/meta")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantIs(t, f.ReadRanges(ctx, []store.Range{{Buf: make([]byte, 5)}}), context.DeadlineExceeded, "")
+		if got := s.Stats(); len(got.Fallbacks) != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // TestManyFiles: reads of many files at once, with some of a copy, some not, and some that fail.
 func TestManyFiles(t *testing.T) {
 	w := newWorld(t)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
@@ -232,6 +233,19 @@ func TestHotDoubts(t *testing.T) {
 	}
 }
 
+// TestHotSuspended: a hot file whose places nobody tells is not asked for again at each opening.
+func TestHotSuspended(t *testing.T) {
+	h := newHeat(t, hotBlock)
+	h.st.Store = faulty(h.st.Store, store.Fault{Kind: "fail", Op: "locate", Path: hotName})
+	s := Wrap(h.st, Options{Of: 1})
+	for range 3 {
+		storetest.Get(t, s, hotName)
+	}
+	if got := s.Stats().Fallbacks; got[ReasonRead] != 1 || got[ReasonSuspended] != 2 {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestHotChangedWhileRead: a file that is overwritten between two reads is an error of the store, as without a row; never a mixture.
 func TestHotChangedWhileRead(t *testing.T) {
 	h := newHeat(t, 5*hotBlock)
@@ -301,6 +315,7 @@ func TestHotNodeAsleep(t *testing.T) {
 	h.write(t)
 	node := h.node(t, 0)
 	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
 		for i := range 3 {
 			f := storetest.Open(t, Wrap(stuck{h.st, node}, Options{Index: i, Of: 3}), hotName)
 			for range 3 {
@@ -310,6 +325,9 @@ func TestHotNodeAsleep(t *testing.T) {
 					t.Error("other bytes")
 				}
 			}
+		}
+		if took := time.Since(start); took > patience+time.Second { // one of the three has the node
+			t.Errorf("it took %v", took)
 		}
 	})
 }

@@ -17,7 +17,7 @@ const (
 	// troubleFor is how long a store that failed is not asked again.
 	troubleFor = 5 * time.Minute
 	// lookLimit bounds a look into the catalogue: a reader can always do without.
-	lookLimit = 2 * time.Second
+	lookLimit = 5 * time.Second
 )
 
 // ErrNone: the path has no row.

@@ -291,11 +291,13 @@ func (s *Store) ReadMany(ctx context.Context, files []store.FileRanges) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// Prefetch implements store.Prefetcher: of the originals and of the copies.
+// Prefetch implements store.Prefetcher: of the originals, and of the copies, which are asked for anew.
 func (s *Store) Prefetch(ctx context.Context, names []string) error {
 	if s.copies != nil {
 		if p, ok := s.o.Site.(store.Prefetcher); ok {
-			_ = p.Prefetch(ctx, s.copied(ctx, names)) // opening one says what is wrong
+			copies := s.copied(ctx, names)
+			p.Forget(copies)
+			_ = p.Prefetch(ctx, copies) // opening one says what is wrong
 		}
 	}
 	if p, ok := s.Store.(store.Prefetcher); ok {
@@ -304,7 +306,7 @@ func (s *Store) Prefetch(ctx context.Context, names []string) error {
 	return nil
 }
 
-// Forget implements store.Prefetcher. What was learned of copies stays: their rows say which version they have to be.
+// Forget implements store.Prefetcher. What was learned of copies stays until the next Prefetch: their rows say which version they have to be.
 func (s *Store) Forget(names []string) {
 	if p, ok := s.Store.(store.Prefetcher); ok {
 		p.Forget(names)

@@ -19,6 +19,8 @@ from conftest import missing
 from safetensors.torch import save_file
 from stepahead import OptionError, checkpoint
 from stepahead._cli import program
+from stepahead.checkpoint import _local
+from stepahead.checkpoint._opened import Opened
 from stepahead.filesystem import FileSystem
 
 SEED = b"\1" * 32
@@ -102,21 +104,26 @@ def publish(home: pathlib.Path, place: pathlib.Path, site: pathlib.Path, seed: b
             }
         )
     inside = "/" + place.relative_to(site).as_posix()
+    files.sort(key=lambda file: str(file["name"]).encode())
+    write_row(site, str(home), "i", seed, copy={"place": inside, "digest": "d", "files": files})
+
+
+def write_row(site: pathlib.Path, path: str, identity: str, seed: bytes = SEED, **content: Any) -> None:
     row = {
         "v": 1,
         "placement": 7,
         "controller": "c1",
-        "path": str(home),
-        "identity": "i",
+        "path": path,
+        "identity": identity,
         "ttl_ns": 3600 * 10**9,
-        "copy": {"place": inside, "digest": "d", "files": sorted(files, key=lambda file: str(file["name"]).encode())},
+        **content,
     }
     _public, signature = signed(seed, b"stepahead-catalogue-row-v1\nk1\n" + spelled(row))
     catalogue = site / ".stepahead" / "catalogue"
     (catalogue / "keys").mkdir(parents=True, exist_ok=True)
     trusted, _ = signed(SEED, b"")
     (catalogue / "keys" / "k1.pub").write_text(f"ed25519:k1:{base64.b64encode(trusted).decode()}\n")
-    name = hashlib.sha256(str(home).encode()).hexdigest() + ".json"
+    name = hashlib.sha256(path.encode()).hexdigest() + ".json"
     whole = {"row": row, "key": "k1", "ed25519": base64.b64encode(signature).decode()}
     (catalogue / name).write_bytes(spelled(whole) + b"\n")
 
@@ -242,7 +249,15 @@ def test_wrong_catalogue(world: World) -> None:
         checkpoint.Reader(world.home, catalogue="s3://bucket").sources()
 
 
-def test_safetensors_and_fsspec(world: World, tmp_path: pathlib.Path) -> None:
+class Elsewhere(Opened):
+    """A checkpoint whose files are taken to be on other machines."""
+
+    def __init__(self, path: Any, **options: Any) -> None:
+        super().__init__(path, **options)
+        self.remote = True
+
+
+def test_safetensors_and_fsspec(world: World, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, place = tmp_path / "home" / "model", world.site / ".stepahead" / "data" / "c1-8"
     home.mkdir()
     save_file(state(3), home / "model.safetensors")
@@ -251,6 +266,14 @@ def test_safetensors_and_fsspec(world: World, tmp_path: pathlib.Path) -> None:
     assert same(checkpoint.load_safetensors(home, catalogue=world.site), state(3))
     with checkpoint.local(home, catalogue=world.site) as folder:
         assert pathlib.Path(folder) == home
+    # As if it were on another machine: what is signed for other bytes shows where they were read.
+    (place / "config.json").write_text("of the copy")
+    (home / "config.json").write_text("of the home")
+    publish(home, place, world.site)
+    monkeypatch.setattr(_local, "Opened", Elsewhere)
+    for catalogue, want in ((str(world.site), "of the copy"), ("off", "of the home")):
+        with checkpoint.local(home, cache_dir=tmp_path / f"cache {want}", catalogue=catalogue) as folder:
+            assert pathlib.Path(folder, "config.json").read_text() == want
 
     fs = fsspec.filesystem("stepahead", catalogue=str(world.site))
     want = (home / "model.safetensors").read_bytes()
@@ -261,6 +284,32 @@ def test_safetensors_and_fsspec(world: World, tmp_path: pathlib.Path) -> None:
     (home / "model.safetensors").write_bytes(b"new")
     assert fs.cat(str(home / "model.safetensors")) == b"new"
     assert FileSystem(catalogue="off").sources()["copy_bytes"] == 0
+
+
+def test_hot_files(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks are told apart by their launcher; with a row each reads the replicas whose turn it is."""
+    monkeypatch.delenv("STEPAHEAD_CATALOGUE", raising=False)
+    topology = {"nodes": [{"name": f"dn{i}"} for i in range(5)], "block_size": 1024, "replication": 3}
+    (tmp_path / ".stepahead").mkdir()
+    (tmp_path / ".stepahead" / "store.json").write_text(json.dumps(topology))
+    file, data = tmp_path / "hot", bytes(range(256)) * 20
+    file.write_bytes(data)
+    identity = FileSystem(catalogue="off").info(str(file))["identity"]
+    write_row(tmp_path, str(file), identity, sources={"size": len(data), "readers": 4})
+
+    def even(**options: Any) -> int:
+        fs = FileSystem(store=f"dir://{tmp_path}", skip_instance_cache=True, **options)
+        assert fs.cat("/hot") == data
+        return int(fs.sources()["even_bytes"])
+
+    assert even() == 0  # nobody says which rank this is
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    for rank in range(4):
+        monkeypatch.setenv("RANK", str(rank))
+        assert even() == len(data)
+        assert even(catalogue="off") == 0
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert even() == 0
 
 
 def test_msc(world: World) -> None:

@@ -726,8 +726,8 @@ def test_local(root: str, tmp_path: pathlib.Path) -> None:
 class Elsewhere(Opened):
     """A checkpoint whose files are taken to be on other machines."""
 
-    def __init__(self, path: Any) -> None:
-        super().__init__(path)
+    def __init__(self, path: Any, **options: Any) -> None:
+        super().__init__(path, **options)
         self.remote = True
 
 
