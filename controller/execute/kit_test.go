@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,14 @@ import (
 	"github.com/stepahead-io/stepahead/hints/relay"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs the tests, or, in a process of TestKilledProcess, a controller that is killed.
+func TestMain(m *testing.M) {
+	if root := os.Getenv(childEnv); root != "" {
+		fmt.Fprintln(os.Stderr, child(root))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // bubble is the clock of a test in a bubble; jump is how far the wall clock is off.
 type bubble struct {

@@ -1,0 +1,286 @@
+package execute
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
+	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/journal"
+	"github.com/stepahead-io/stepahead/controller/lease"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/sources"
+	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/hints/relay"
+	"github.com/stepahead-io/stepahead/internal/testdata"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/dir"
+)
+
+// childEnv names the folder of a controller that runs as a process of its own, and restEnv says that nothing is asked of it.
+const (
+	childEnv = "EXECUTE_CHILD"
+	restEnv  = "EXECUTE_REST"
+)
+
+// realClock is that of a child.
+type realClock struct{ began time.Time }
+
+func (c realClock) Now() time.Duration                                 { return time.Since(c.began) }
+func (realClock) Wall() time.Time                                      { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time               { return time.After(d) }
+func hotFile(m plan.Means, n int) string                               { return fmt.Sprintf("/hot/%s/%d", m, n) }
+func (statLooker) Inspect(context.Context, string) (c plan.Checkpoint) { return c }
+
+// statLooker knows real files.
+type statLooker struct{ st store.Store }
+
+func (l statLooker) Look(ctx context.Context, paths []string) (files []plan.File) {
+	for _, name := range paths {
+		info, err := l.st.Stat(ctx, name)
+		f := plan.File{Path: name, Size: info.Size, Blocks: 1, Replicas: info.Replicas}
+		if err == nil {
+			f.Identity = string(info.Identity)
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// child is a controller with the real makers and a journal on disk. It prints what it does, and, at rest, that nothing is left.
+func child(root string) error {
+	st, _, err := dir.Open(filepath.Join(root, "home"), dir.Options{})
+	if err != nil {
+		return err
+	}
+	held, err := lease.Acquire(context.Background(), st, lease.Options{})
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(root, "journal")
+	j, err := journal.Open(journal.Options{File: file})
+	if err != nil {
+		return err
+	}
+	name, err := Name(j, file)
+	if err != nil {
+		return err
+	}
+	clock := realClock{time.Now()}
+	key, err := catalogue.NewKey("test", make([]byte, 32))
+	if err != nil {
+		return err
+	}
+	stores := folders{"": st}
+	makers, err := sources.New(sources.Options{Stores: stores, Controller: name, Key: key, Clock: clock, Poll: 10 * time.Millisecond, Patience: 2 * time.Second})
+	if err != nil {
+		return err
+	}
+	cluster := plan.Cluster{Nodes: 40, Tagged: 20, Free: 1 << 50, NodeRate: 1000, ReadersPerSource: 8, MaxReplication: 512}
+	world := Stores{Stores: stores, Sites: func() []string { return nil }}
+	e, err := New(Options{
+		Plan: plan.Options{Home: "home", Grace: 50 * time.Millisecond, RetryAfter: 20 * time.Millisecond}, Journal: j, Name: name, Makers: makers,
+		Looker: statLooker{st}, Lease: held, World: world, Clock: clock, Reconcile: 100 * time.Millisecond,
+		Settings: append(settings(), plan.ClusterChanged{Cluster: cluster}),
+		Audit:    func(e Entry) { fmt.Println(e.What, e.Placement, e.Path, e.Why, e.Err) },
+	})
+	if err != nil {
+		return err
+	}
+	go rush(e, st)
+	if os.Getenv(restEnv) != "" {
+		go rest(e, world)
+	}
+	return e.Run(context.Background())
+}
+
+// rush announces starts again and again, has them end early, and overwrites files meanwhile.
+func rush(e *Engine, st store.Store) {
+	for n := 0; os.Getenv(restEnv) == ""; n++ {
+		job := func(n int) string { return fmt.Sprintf("job%d", n) }
+		for _, m := range everyMeans {
+			h := starts(job(n), hotFile(m, n%3), func(r *relay.Record) {
+				r.ID = fmt.Sprint(os.Getpid(), "-", m, "-", n)
+				r.Job += string(m)
+				r.TTLMS, r.Start.ExpectedInMS = 1500, 0
+			})
+			_ = e.Tell(context.Background(), "rush", h)
+			_ = e.Tell(context.Background(), "rush", plan.JobEnded{Job: job(n-2) + string(m), Run: "a"})
+		}
+		<-time.After(100 * time.Millisecond)
+		if n%2 == 1 {
+			_ = store.ReplaceFile(context.Background(), st, hotFile(plan.Sibling, n%3), []byte(strings.Repeat(fmt.Sprintf("%08d", n), 512)))
+		}
+	}
+}
+
+// rest says when nothing is left.
+func rest(e *Engine, w Stores) {
+	for {
+		placements := -1
+		if err := e.Ask(context.Background(), func(p *plan.Planner, _ time.Duration) { placements = p.Usage().Placements }); err != nil {
+			return
+		}
+		if s := w.Survey(context.Background()); placements == 0 && len(s.Leavings) == 0 && s.Listed[""] {
+			fmt.Println("empty")
+			return
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// run runs a child until it has said so many lines, or "empty", and kills it.
+func runChild(t *testing.T, root string, lines int, rest string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+root, restEnv+"="+rest)
+	var fault bytes.Buffer
+	cmd.Stderr = &fault
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewScanner(out)
+	ended := false
+	for n := 0; n < lines && !ended; n++ {
+		if !said.Scan() {
+			_ = cmd.Wait()
+			t.Fatalf("the controller ended by itself after %d lines: %s", n, fault.String())
+		}
+		ended = said.Text() == "empty"
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	_ = cmd.Wait() // it was killed
+}
+
+// TestKilledProcess kills a controller with the real makers on a folder, again and again, each time at another moment of its work, and starts it again with its journal. No
+// sibling that readers find ever has another content than its original, and in the end nothing is left and all files are as they were.
+func TestKilledProcess(t *testing.T) {
+	killed(t, 8)
+}
+
+func TestKilledProcessManyTimes(t *testing.T) {
+	testdata.Soak(t)
+	killed(t, 200)
+}
+
+func killed(t *testing.T, rounds int) {
+	root := t.TempDir()
+	var topology dir.Topology
+	for i := range 12 {
+		n := dir.Node{Name: fmt.Sprint("dn", i), Types: []string{"DISK"}}
+		if i < 8 {
+			n.Types = []string{"ARCHIVE", "DISK"}
+		}
+		topology.Nodes = append(topology.Nodes, n)
+	}
+	home := filepath.Join(root, "home")
+	if err := dir.Init(home, topology); err != nil {
+		t.Fatal(err)
+	}
+	st := openFolder(t, home)
+	for _, m := range everyMeans {
+		for n := range 3 {
+			write(t, st, hotFile(m, n), strings.Repeat("original", 512))
+		}
+	}
+	for round := range rounds {
+		runChild(t, root, 5+round*7%40, "")
+		siblingsAreRight(t, st)
+	}
+	runChild(t, root, 1<<30, "rest")
+	// What asks a store for its time leaves an empty file when it is killed, which sweeps remove later. There must be nothing else for them.
+	if r, err := temporary.Sweep(t.Context(), st, temporary.SweepOptions{All: true}); err != nil || len(r.Marks) > 0 {
+		t.Errorf("there is something to sweep: %+v, %v", r, err)
+	}
+	for _, folder := range []string{temporary.Folder, temporary.DataFolder, catalogue.Folder} {
+		if list, err := st.List(t.Context(), folder); len(list) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, %v", folder, list, err)
+		}
+	}
+	for _, m := range everyMeans {
+		for n := range 3 {
+			asBefore(t, st, hotFile(m, n))
+		}
+	}
+	j, err := journal.Open(journal.Options{File: filepath.Join(root, "journal")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if all, over, err := fold(j); err != nil || len(all) > 0 || len(over) < rounds {
+		t.Errorf("the journal says that there is %v, and that %d are over: %v", all, len(over), err)
+	}
+}
+
+// asBefore checks that a file has what it had.
+func asBefore(t *testing.T, st *dir.Store, name string) {
+	t.Helper()
+	info, err := st.Stat(t.Context(), name)
+	if err != nil || info.Replicas != 3 {
+		t.Errorf("%s has %d replicas: %v", name, info.Replicas, err)
+	}
+	if v, ok, err := st.Attribute(t.Context(), name, temporary.Attribute); err != nil || ok {
+		t.Errorf("%s has the attribute %s: %v", name, v, err)
+	}
+	if p, err := st.StoragePolicy(t.Context(), name); err != nil || p.Own {
+		t.Errorf("%s has the policy %v: %v", name, p, err)
+	}
+}
+
+// siblingsAreRight compares the siblings that readers find with their originals.
+func siblingsAreRight(t *testing.T, st store.Store) {
+	t.Helper()
+	rows, err := rowsOf(t.Context(), st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range everyMeans {
+		for n := range 3 {
+			name := hotFile(m, n)
+			row, ok := rows[catalogue.Folder+"/"+catalogue.NameOf(st.Address(name))]
+			info, err := st.Stat(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok || row.Identity != string(info.Identity) {
+				continue // readers take the original
+			}
+			for _, s := range row.Sources.Siblings {
+				original, sibling := content(t, st, name), content(t, st, s.Name)
+				if sibling != nil && !bytes.Equal(original, sibling) {
+					t.Errorf("%s has another content than %s", s.Name, name)
+				}
+			}
+		}
+	}
+}
+
+// content is what a file has; nil if it is not there.
+func content(t *testing.T, st store.Store, name string) []byte {
+	t.Helper()
+	b, err := store.Files{Store: st}.ReadFile(t.Context(), name, 1<<20)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var _ controller.Stores = folders{}
