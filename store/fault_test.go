@@ -64,6 +64,7 @@ func TestFaultErrors(t *testing.T) {
 	for kind, want := range map[string]error{
 		"unavailable": store.ErrUnavailable, "permanent": fs.ErrInvalid, "permission": fs.ErrPermission, "not-found": fs.ErrNotExist,
 		"corrupt": store.ErrCorrupt, "identity": store.ErrIdentity, "full": syscall.ENOSPC,
+		"quota": syscall.EDQUOT, "unsupported": errors.ErrUnsupported,
 	} {
 		s, _ := faulty(t, "fail(op=open, err="+kind+")")
 		_, err := s.Open(t.Context(), "/d/a.bin")
@@ -84,6 +85,25 @@ func TestFaultEveryOperation(t *testing.T) {
 		"remove":    func(s store.Store) error { return s.Remove(t.Context(), "/d/a.bin") },
 		"locate":    func(s store.Store) error { _, err := s.Locate(t.Context(), "/d/a.bin", 0, 1); return err },
 		"replicate": func(s store.Store) error { return s.(store.Replicator).SetReplication(t.Context(), "/d/a.bin", 1) },
+		"attribute": func(s store.Store) error {
+			_, _, err := s.(store.Attributer).Attribute(t.Context(), "/d/a.bin", "stepahead.x")
+			return err
+		},
+		"set-attribute": func(s store.Store) error {
+			return s.(store.Attributer).SetAttribute(t.Context(), "/d/a.bin", "stepahead.x", []byte("x"))
+		},
+		"policy": func(s store.Store) error {
+			_, err := s.(store.StoragePolicer).StoragePolicy(t.Context(), "/d/a.bin")
+			return err
+		},
+		"set-policy": func(s store.Store) error {
+			return s.(store.StoragePolicer).SetStoragePolicy(t.Context(), "/d/a.bin", "COLD")
+		},
+		"access": func(s store.Store) error { _, err := s.(store.Protector).Access(t.Context(), "/d/a.bin"); return err },
+		"protect": func(s store.Store) error {
+			return s.(store.Protector).Protect(t.Context(), "/d/a.bin", store.Access{Mode: 0o600})
+		},
+		"nodes": func(s store.Store) error { _, err := s.(store.NodeLister).Nodes(t.Context()); return err },
 		"read": func(s store.Store) error {
 			_, err := read(t.Context(), storetest.Open(t, s, "/d/a.bin"), 0, 1)
 			return err

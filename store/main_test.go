@@ -41,8 +41,23 @@ func newDir(t testing.TB) *dir.Store {
 
 func newCluster(t testing.TB) *dir.Store {
 	t.Helper()
+	return newTopology(t, dir.Topology{Nodes: []dir.Node{{Name: "dn1"}, {Name: "dn2"}}, BlockSize: 32 << 10})
+}
+
+// newTyped is what storetest.RunTyped wants.
+func newTyped(t testing.TB) *dir.Store {
+	t.Helper()
+	topology := dir.Topology{BlockSize: 1 << 20}
+	for i := range 9 {
+		topology.Nodes = append(topology.Nodes, dir.Node{Name: fmt.Sprint("dn", i), Types: []string{"ARCHIVE", "DISK"}})
+	}
+	return newTopology(t, topology)
+}
+
+func newTopology(t testing.TB, topology dir.Topology) *dir.Store {
+	t.Helper()
 	root := t.TempDir()
-	must(t, dir.Init(root, dir.Topology{Nodes: []dir.Node{{Name: "dn1"}, {Name: "dn2"}}, BlockSize: 32 << 10}))
+	must(t, dir.Init(root, topology))
 	s, _, err := dir.Open(root, dir.Options{})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
@@ -91,6 +106,11 @@ func TestConformance(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) store.Store { return wrap(newCluster(t)) })
 		})
 	}
+	t.Run("typed", func(t *testing.T) {
+		storetest.RunTyped(t, func(t *testing.T) storetest.TypedStore {
+			return decorators["stack"](newTyped(t)).(storetest.TypedStore)
+		})
+	})
 	t.Run("bare", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) store.Store { return decorators["stack"](bare{newCluster(t)}) })
 	})

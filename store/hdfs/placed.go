@@ -68,6 +68,9 @@ func (o *output) placeApart(failed []*hproto.DatanodeInfo) (*hproto.LocatedBlock
 		if len(given) == 0 {
 			return nil, o.nowhere(forbidden, fmt.Errorf("%d are left for %d replicas", len(b.GetLocs()), o.replicas))
 		}
+		for _, d := range given {
+			o.w.nodes.of(d, false)
+		}
 		excluded = append(excluded, given...)
 	}
 	return nil, o.nowhere(forbidden, errors.New("the NameNode gives it DataNodes that were excluded"))
