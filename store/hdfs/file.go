@@ -84,7 +84,9 @@ func (f *file) Identity() store.Identity { return f.l.version.identity() }
 func (f *file) Bridges() int64 { return maxGap }
 
 // Stored implements store.StoredFile.
-func (f *file) Stored() store.Stored { return store.Stored{ErasureCoded: f.l.striped != nil, Writing: f.l.open} }
+func (f *file) Stored() store.Stored {
+	return store.Stored{ErasureCoded: f.l.striped != nil, Writing: f.l.open}
+}
 
 func (f *file) Close() error {
 	if f.closed.Swap(true) {
