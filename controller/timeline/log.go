@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// mostPaths bounds the checkpoints that are remembered, mostEvents the events of each. The oldest are forgotten.
+	// mostPaths bounds the checkpoints that are remembered, mostEvents the events of each, and mostInAll those of all. The oldest are forgotten.
 	mostPaths  = 10_000
 	mostEvents = 1_000
+	mostInAll  = 100_000
 )
 
 // Log remembers what happened to checkpoints, as long as there is room. It is safe for concurrent use.
@@ -23,6 +24,7 @@ type Log struct {
 
 	mu    sync.Mutex
 	paths map[string]*history
+	n     int // events
 }
 
 // history is what happened to one checkpoint.
@@ -63,26 +65,42 @@ func (l *Log) Add(ev Event) {
 		h = &history{events: make(map[string]Event), last: ev.At}
 		l.paths[ev.Path] = h
 	}
-	if old, again := h.events[ev.ID]; again && old.At <= ev.At {
+	old, again := h.events[ev.ID]
+	if again && old.At <= ev.At {
 		return
+	}
+	if !again {
+		l.n++
 	}
 	h.events[ev.ID] = ev
 	h.last = max(h.last, ev.At)
 	if len(h.events) > mostEvents {
-		delete(h.events, oldest(h.events, func(e Event) time.Duration { return e.At }))
+		l.n--
+		delete(h.events, h.oldest())
 	}
 }
 
-// room forgets the checkpoint to which nothing has happened for the longest time, if there are many.
+// room forgets the checkpoints to which nothing has happened for the longest time, a tenth at once, if there are many.
 func (l *Log) room() {
-	if len(l.paths) >= mostPaths {
-		delete(l.paths, oldest(l.paths, func(h *history) time.Duration { return h.last }))
+	if len(l.paths) < mostPaths && l.n < mostInAll {
+		return
+	}
+	all := slices.SortedFunc(maps.Keys(l.paths), func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.paths[a].last, l.paths[b].last), cmp.Compare(a, b))
+	})
+	for _, path := range all {
+		if len(l.paths) <= mostPaths/10*9 && l.n <= mostInAll/10*9 {
+			return
+		}
+		l.n -= len(l.paths[path].events)
+		delete(l.paths, path)
 	}
 }
 
-func oldest[V any](all map[string]V, at func(V) time.Duration) string {
-	return slices.MinFunc(slices.Collect(maps.Keys(all)), func(a, b string) int {
-		return cmp.Or(cmp.Compare(at(all[a]), at(all[b])), cmp.Compare(a, b))
+// oldest is the id of the event that was first.
+func (h *history) oldest() string {
+	return slices.MinFunc(slices.Collect(maps.Keys(h.events)), func(a, b string) int {
+		return cmp.Or(cmp.Compare(h.events[a].At, h.events[b].At), cmp.Compare(a, b))
 	})
 }
 

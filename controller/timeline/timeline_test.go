@@ -251,11 +251,21 @@ func TestLogForgets(t *testing.T) {
 	for i := range mostPaths + 10 {
 		l.Add(Event{ID: "c", Kind: "committed", Path: fmt.Sprint("/", i), At: time.Duration(1e6 + i), Job: "j"})
 	}
-	if n := len(l.paths); n != mostPaths {
+	if n := len(l.paths); n > mostPaths || n < mostPaths/10*9 {
 		t.Errorf("%d paths", n)
 	}
 	if len(l.Of("/long"))+len(l.Of("/0")) > 0 || len(l.Of(fmt.Sprint("/", mostPaths+9))) != 1 {
 		t.Error("the newest were forgotten, not the oldest")
+	}
+	for i := range 2 * mostInAll {
+		l.Add(Event{ID: fmt.Sprint(i % mostEvents), Kind: "saving", Path: fmt.Sprint("/many/", i/mostEvents), At: time.Hour + time.Duration(i)})
+	}
+	n := 0
+	for _, h := range l.paths {
+		n += len(h.events)
+	}
+	if n != l.n || n > mostInAll+mostEvents || len(l.paths) > mostPaths {
+		t.Errorf("%d events of %d paths, counted as %d", n, len(l.paths), l.n)
 	}
 }
 
