@@ -50,8 +50,10 @@ type FactsOptions struct {
 	FreeShare float64
 	// Transfers is how many of them at once keep a node as busy as it can be. Default 64.
 	Transfers int
-	// Made returns how many sources the controller has made of a file. Default: none.
-	Made func(ctx context.Context, path string) int
+	// HostsShare says that the ranks of a host share what they read, so that a host is one reader.
+	HostsShare bool
+	// Sources returns how many sources a file has by the controller's doing; 0: no more than it had. [SourcesOf] makes one. Default: none has.
+	Sources func(ctx context.Context, path string) int
 	// Every is the time between two looks, ProbeEvery between two probes of a site, of ProbeBytes each. Defaults 30 s, 10 min, 4 MiB.
 	Every, ProbeEvery time.Duration
 	ProbeBytes        int
@@ -70,8 +72,8 @@ func (o FactsOptions) withDefaults() (FactsOptions, error) {
 	o.Cluster.MaxReplication = cmp.Or(o.Cluster.MaxReplication, 512)
 	o.FreeShare, o.Transfers = cmp.Or(o.FreeShare, 0.1), cmp.Or(o.Transfers, 64)
 	o.Every, o.ProbeEvery, o.ProbeBytes = cmp.Or(o.Every, 30*time.Second), cmp.Or(o.ProbeEvery, 10*time.Minute), cmp.Or(o.ProbeBytes, 4<<20)
-	if o.Made == nil {
-		o.Made = func(context.Context, string) int { return 0 }
+	if o.Sources == nil {
+		o.Sources = func(context.Context, string) int { return 0 }
 	}
 	if o.Report == nil {
 		o.Report = func(error) {}
@@ -140,6 +142,12 @@ func (f *Facts) turn(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { return f.lookAtCluster(ctx) })
 	group.Go(func() error { return f.damages(ctx, f.o.Stores.Home()) })
+	group.Go(func() error {
+		if found := f.o.Looker.LookAgain(ctx); len(found) > 0 {
+			return tell(ctx, f.o.Engine, plan.Looked{Files: found})
+		}
+		return nil
+	})
 	for _, s := range f.sites {
 		group.Go(func() error {
 			st, err := s.look(ctx)
@@ -212,14 +220,36 @@ func (f *Facts) observe(ctx context.Context, r relay.Record) {
 	sources := 0
 	for _, file := range f.o.Looker.Look(ctx, f.files(ctx, r.Paths())) {
 		if file.Identity != "" && file.Size > 0 {
-			sources += file.Replicas*file.Blocks + f.o.Made(ctx, file.Path)
+			sources += max(file.Replicas*file.Blocks, f.o.Sources(ctx, file.Path))
 		}
 	}
 	if f.cluster.Nodes > 0 {
 		sources = min(sources, f.cluster.Nodes)
 	}
+	readers := s.Ranks
+	if f.o.HostsShare && s.RanksPerHost > 0 {
+		readers = (s.Ranks + s.RanksPerHost - 1) / s.RanksPerHost
+	}
 	if sources > 0 {
-		f.starts.add(observation{readers: float64(s.Ranks) / float64(sources), rate: 1000 * float64(s.Bytes) / float64(s.LastMS)})
+		f.starts.add(observation{readers: float64(readers) / float64(sources), rate: 1000 * float64(s.Bytes) / float64(s.LastMS)})
+	}
+}
+
+// SourcesOf returns a FactsOptions.Sources that asks the planner; ask is execute.Engine.Ask.
+func SourcesOf(ask func(ctx context.Context, f func(p *plan.Planner, now time.Duration)) error) func(ctx context.Context, path string) int {
+	return func(ctx context.Context, path string) (sources int) {
+		err := ask(ctx, func(p *plan.Planner, _ time.Duration) {
+			standing, _ := p.Why(path)
+			for _, s := range standing {
+				if s.Begun() {
+					sources = max(sources, s.Sources)
+				}
+			}
+		})
+		if err != nil {
+			return 0
+		}
+		return sources
 	}
 }
 

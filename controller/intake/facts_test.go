@@ -233,21 +233,25 @@ func TestLearns(t *testing.T) {
 		files[name] = clusterFile{size: int64(i + 1), rows: rows(slices.Repeat([]int{3}, i+1)...)}
 	}
 	st, _ := folder(t, map[string]string{"ck/a": "", "ck/b": "", "ck/deeper/c": ""})
-	for _, measured := range []bool{false, true} {
+	for _, row := range []struct{ measured, share bool }{{}, {true, false}, {true, true}} {
 		home := &listed{cluster: &cluster{Store: st, files: files}, nodes: nodes(100, nil)}
 		f, k, _ := facts(t, home, nil, func(o *FactsOptions) {
-			o.Measured = measured
-			o.Made = func(_ context.Context, path string) int { return map[string]int{"/ck/a": 1}[path] }
+			o.Measured, o.HostsShare = row.measured, row.share
+			o.Sources = func(_ context.Context, path string) int { return map[string]int{"/ck/a": 4, "/ck/b": 2}[path] }
 		})
 		must(t, f.turn(t.Context()))
 		k.take()
 		f.Read(relay.Record{}) // is no start
-		const sources, knee, rate = 3 + 1 + 6, 6.0, 1e7
+		const sources, knee, rate = 4 + 6, 6.0, 1e7
 		for i := range 30 {
 			ranks := 20 << (i % 4) // 2 to 16 at a source
 			last := 1000 * max(1, float64(ranks)/sources/knee)
+			hosts := 1
+			if row.share {
+				hosts = 8
+			}
 			f.Read(relay.Record{Start: &relay.Start{
-				Phase: "read", Ranks: uint32(ranks), Files: []relay.HotFile{{Path: "/ck", Readers: 1}}, LastMS: int64(last), Bytes: rate,
+				Phase: "read", Ranks: uint32(ranks * hosts), RanksPerHost: uint32(hosts), Files: []relay.HotFile{{Path: "/ck", Readers: 1}}, LastMS: int64(last), Bytes: rate,
 			}})
 		}
 		for len(f.reads) > 0 {
@@ -255,7 +259,7 @@ func TestLearns(t *testing.T) {
 		}
 		must(t, f.turn(t.Context()))
 		got := k.take()
-		if !measured {
+		if !row.measured {
 			if len(got) != 0 {
 				t.Errorf("%+v", got)
 			}
@@ -278,6 +282,52 @@ type listed struct {
 }
 
 func (l *listed) Nodes(context.Context) ([]store.Node, error) { return l.nodes, nil }
+
+// TestSourcesOf: how many sources a file has is asked of the planner; a controller that stops has made none.
+func TestSourcesOf(t *testing.T) {
+	p := plan.New(plan.Options{})
+	p.Step(plan.Recovered{Held: []plan.Held{{
+		Make: plan.Make{ID: 1, Means: plan.Sibling, Path: "/f", Identity: "v", Sources: 8, Extra: 5, Bytes: 5, Lease: time.Hour, Job: "j"}, Made: true, Published: true, Left: time.Hour,
+	}}}, 0)
+	var gone error
+	of := SourcesOf(func(_ context.Context, f func(*plan.Planner, time.Duration)) error {
+		f(p, 0)
+		return gone
+	})
+	if n := of(t.Context(), "/f"); n != 8 {
+		t.Errorf("%d sources, want 8", n)
+	}
+	if n := of(t.Context(), "/other"); n != 0 {
+		t.Errorf("%d sources of a file that has none", n)
+	}
+	gone = errors.New("gone")
+	if n := of(t.Context(), "/f"); n != 0 {
+		t.Errorf("%d sources", n)
+	}
+}
+
+// TestLooksAgain: a file that was not there when it was asked for is told of when it is.
+func TestLooksAgain(t *testing.T) {
+	st, root := folder(t, nil)
+	f, k, _ := facts(t, &listing{Store: st}, nil, nil)
+	must(t, f.turn(t.Context()))
+	f.o.Looker.Look(t.Context(), []string{"/late", "/never"})
+	for range looksAgain / 2 {
+		must(t, f.turn(t.Context()))
+	}
+	write(t, filepath.Join(root, "late"), "here")
+	k.take()
+	for range looksAgain {
+		must(t, f.turn(t.Context()))
+	}
+	got := k.take()
+	if len(got) != 1 || len(got[0].(plan.Looked).Files) != 1 || got[0].(plan.Looked).Files[0].Path != "/late" {
+		t.Errorf("%+v", got)
+	}
+	if n := len(f.o.Looker.missing); n != 0 {
+		t.Errorf("%d files are still looked for", n)
+	}
+}
 
 // TestDamage: what readers report is looked at again. What is damaged is told; the report goes in either case, those of other controllers stay.
 func TestDamage(t *testing.T) {

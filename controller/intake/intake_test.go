@@ -84,10 +84,10 @@ func (l *listener) wait(t testing.TB, n int) []string {
 	}
 }
 
-// quick is a clock on which waiting takes no time worth mentioning.
+// quick is a clock on which waiting takes no time worth mentioning. It goes as others do: agents renew their entries by theirs.
 type quick struct{ began time.Time }
 
-func (c quick) Now() time.Duration { return 1000 * time.Since(c.began) }
+func (c quick) Now() time.Duration { return time.Since(c.began) }
 
 func (c quick) After(d time.Duration) <-chan time.Time { return time.After(d / 1000) }
 

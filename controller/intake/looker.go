@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +27,9 @@ const (
 	// Looks that fail for reasons that may pass are tried again after pauses that double.
 	lookTries = 4
 	lookPause = 200 * time.Millisecond
+	// mostMissing bounds the files that are looked for again, looksAgain how often each is.
+	mostMissing = 4096
+	looksAgain  = 120
 )
 
 // LookerOptions configure a [Looker]. Only Stores has no default.
@@ -43,7 +48,12 @@ type LookerOptions struct {
 }
 
 // Looker finds out what files and checkpoints of the home store are. It is safe for concurrent use.
-type Looker struct{ o LookerOptions }
+type Looker struct {
+	o LookerOptions
+
+	mu      sync.Mutex
+	missing map[string]int // files that were not found, and how often they were looked for again
+}
 
 // NewLooker returns one. It does no I/O.
 func NewLooker(o LookerOptions) *Looker {
@@ -57,7 +67,7 @@ func NewLooker(o LookerOptions) *Looker {
 	if o.testing.pause == nil {
 		o.testing.pause = store.Sleep
 	}
-	return &Looker{o: o}
+	return &Looker{o: o, missing: map[string]int{}}
 }
 
 // Look says what files are, in the order of the paths; without an Identity where there is none, or where it cannot be found out within a minute.
@@ -93,7 +103,31 @@ func (l *Looker) file(ctx context.Context, st store.Store, path string) plan.Fil
 		found, err = l.look(ctx, st, path)
 		return err
 	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch _, known := l.missing[path]; {
+	case found.Identity != "":
+		delete(l.missing, path)
+	case !known && len(l.missing) < mostMissing:
+		l.missing[path] = 0
+	}
 	return found
+}
+
+// LookAgain looks for files that were not there, or could not be read, when they were asked for, and returns those that are found by now. After a
+// number of calls a file is given up.
+func (l *Looker) LookAgain(ctx context.Context) []plan.File {
+	var paths []string
+	l.mu.Lock()
+	for path, n := range l.missing {
+		if l.missing[path] = n + 1; n == looksAgain {
+			delete(l.missing, path)
+			continue
+		}
+		paths = append(paths, path)
+	}
+	l.mu.Unlock()
+	return slices.DeleteFunc(l.Look(ctx, paths), func(f plan.File) bool { return f.Identity == "" })
 }
 
 // again tries something that may pass.

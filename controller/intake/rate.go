@@ -20,7 +20,7 @@ func (b *bucket) take(now time.Duration) (wait time.Duration) {
 	b.used = max(0, b.used-max(0, (now-b.at).Seconds())*b.rate)
 	b.at = now
 	if b.used+1 > b.size {
-		return time.Duration((b.used + 1 - b.size) / b.rate * float64(time.Second))
+		return max(time.Duration((b.used+1-b.size)/b.rate*float64(time.Second)), 1)
 	}
 	b.used++
 	return 0
