@@ -180,12 +180,13 @@ func (in *Intake) hears(f *followed, hears bool) {
 
 // handed takes a record of an agent.
 func (in *Intake) handed(ctx context.Context, f *followed, limit *bucket, h relay.Handed) error {
-	if pause := limit.take(in.o.Clock.Now()); pause > 0 {
+	came := in.o.Clock.Now()
+	if pause := limit.take(came); pause > 0 {
 		if err := in.wait(ctx, pause); err != nil {
 			return err
 		}
 	}
-	if err := in.take(ctx, "agent "+f.node, h.Record, h.Age); err != nil {
+	if err := in.take(ctx, "agent "+f.node, h.Record, h.Age+in.o.Clock.Now()-came); err != nil {
 		return err
 	}
 	in.mu.Lock()
