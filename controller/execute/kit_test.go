@@ -107,6 +107,9 @@ func (m *memory) LastPlacement() (uint64, error) {
 func (m *memory) Compact(over func(uint64) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.full {
+		return errFull
+	}
 	m.records = slices.DeleteFunc(m.records, func(r journal.Record) bool { return over(r.Placement) })
 	return nil
 }
@@ -197,6 +200,7 @@ func (w *world) start(c *bubble, j Journal, name string, change func(*process, *
 	r.e = e
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
+	w.started = append(w.started, r)
 	go func() {
 		select { // a process that dies does nothing more
 		case <-p.died:
@@ -209,6 +213,14 @@ func (w *world) start(c *bubble, j Journal, name string, change func(*process, *
 		cancel()
 	}()
 	return r
+}
+
+// end ends all controllers that still run.
+func (w *world) end() {
+	for _, r := range w.started {
+		r.cancel()
+		<-r.e.stopped
+	}
 }
 
 // end ends a controller.

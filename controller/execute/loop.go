@@ -335,6 +335,7 @@ func (l *loop) settle(one *line, r result) {
 	if one.over {
 		delete(l.lines, one.id)
 		l.checks.over[one.id] = true
+		l.checks.unsaid = l.checks.unsaid || r.unsaid
 	}
 	l.note(one)
 	if !one.over {

@@ -2,9 +2,11 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/store"
 )
 
 // recover makes the planner, and tells it what a predecessor left.
@@ -13,7 +15,7 @@ func (l *loop) recover(ctx context.Context) error {
 	o := e.o.Plan
 	all := make(map[plan.ID]*past)
 	if !e.o.DryRun {
-		if err := e.held(ctx); err != nil {
+		if err := e.held(ctx); errors.Is(err, store.ErrNotHeld) { // as long as it is not known, nothing is changed
 			return fmt.Errorf("execute.Run: the lease of the active controller: %w", err)
 		}
 	}

@@ -40,6 +40,7 @@ type result struct {
 	records []journal.Record // what the journal says of it by now
 	done    doneMake
 	err     error
+	unsaid  bool // the journal does not have its end
 }
 
 // heldLimit is how long reading the lease may take.
@@ -183,7 +184,7 @@ func (e *Engine) record(r *result) {
 	case r.verb == makeVerb:
 		rec.Body = mustJSON(r.done)
 	}
-	_ = e.append(r.task, rec) // the alarm was raised
+	r.unsaid = e.append(r.task, rec) != nil
 	r.records = append(r.records, rec)
 }
 

@@ -53,6 +53,8 @@ type checks struct {
 	order  []leavingKey
 	// over are placements of which the journal need not know any more.
 	over map[plan.ID]bool
+	// unsaid: the journal could not be told that some of them are over.
+	unsaid bool
 }
 
 type leavingKey struct {
@@ -211,13 +213,13 @@ func (l *loop) swept(found Leaving, err error) {
 	l.write(e)
 }
 
-// compact drops what is over from the journal, when it is much.
+// compact drops what is over from the journal, when it is much, or the journal does not know.
 func (l *loop) compact() {
-	if len(l.checks.over) < mostOver {
+	if len(l.checks.over) < mostOver && !l.checks.unsaid {
 		return
 	}
-	over := l.checks.over
-	l.checks.over = make(map[plan.ID]bool)
+	over, unsaid := l.checks.over, l.checks.unsaid
+	l.checks.over, l.checks.unsaid = make(map[plan.ID]bool), false
 	l.background(func(context.Context) func() {
 		err := l.e.o.Journal.Compact(func(placement uint64) bool { return over[plan.ID(placement)] })
 		return func() {
@@ -225,6 +227,7 @@ func (l *loop) compact() {
 				return
 			}
 			l.e.o.Log.Error("the journal cannot be compacted", zap.Error(err))
+			l.checks.unsaid = l.checks.unsaid || unsaid
 			for id := range over {
 				l.checks.over[id] = true
 			}

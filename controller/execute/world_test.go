@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/journal"
@@ -34,7 +35,7 @@ type thingKey struct {
 
 // world is what all processes share.
 type world struct {
-	t        testing.TB
+	t        rapid.TB
 	mu       sync.Mutex
 	things   map[thingKey]*thing
 	sources  map[string]string // versions by path
@@ -42,13 +43,14 @@ type world struct {
 	skew     time.Duration // of the stores' clock
 	wrong    []string
 	holder   *process // of the lease
+	started  []*running
 	sent     map[plan.ID]int64
 	calls    []string
 	behave   func(ctx context.Context, call string, p controller.Placement) error // before a call of a maker; nil: nothing
 	deaf     map[string]bool                                                      // sites that do not answer
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t rapid.TB) *world {
 	return &world{
 		t: t, things: make(map[thingKey]*thing), sources: make(map[string]string), replicas: make(map[string]int), sent: make(map[plan.ID]int64),
 		deaf: make(map[string]bool),
