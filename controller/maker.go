@@ -18,7 +18,8 @@ type Maker interface {
 	Make(ctx context.Context, p Placement, t Tools) (Made, error)
 	// Publish lets readers find it, or renews that for its lease.
 	Publish(ctx context.Context, p Placement, t Tools) error
-	// Extend changes how long what was made may last, in the world, from now on.
+	// Extend changes how long what was made may last, in the world, from now on. It is never called while Make is under way: a Make whose lease would end before
+	// the maker hears of the longer one is cut off, and goes on after Extend.
 	Extend(ctx context.Context, p Placement, t Tools) error
 	Withdraw(ctx context.Context, p Placement, t Tools) error
 	// Remove undoes what Make did, in part or whole, and returns nil only when nothing is left.
@@ -30,7 +31,7 @@ type Placement struct {
 	Make plan.Make
 	// Fact is what Maker.Fact returned before the making; nil for means without one, and where a predecessor did not come so far.
 	Fact json.RawMessage
-	// Publish is nil before it is published for the first time.
+	// Publish is the last one; nil before the first, and, but for Withdraw and Remove, after it was withdrawn.
 	Publish *plan.Publish
 	// Of is the placement that Make.Of names, nil for none.
 	Of *Placement
@@ -42,7 +43,7 @@ type Placement struct {
 type Tools struct {
 	// Fence is to be called before each change of the world: after an error the controller is not the active one any more, and nothing may be changed.
 	Fence func(ctx context.Context) error
-	// Rate returns the bytes a second that a making may take now, 0 for a pause, and a channel that is closed when that changes.
+	// Rate returns the bytes a second that a making may take now, 0 for a pause, and a channel that is closed when that changes. Without bounds it is math.MaxInt64.
 	Rate func() (bytesPerSecond int64, changed <-chan struct{})
 	// Progress takes the bytes that were made so far.
 	Progress func(bytes int64)
