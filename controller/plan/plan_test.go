@@ -135,7 +135,11 @@ func TestRules(t *testing.T) {
 			case 9:
 				w.anything(t)
 			case 10:
-				w.send(PolicyChanged{rules{spread: []Means{rapid.SampledFrom([]Means{Even, Sibling, StorageType, Raise}).Draw(t, "means")}}})
+				w.send(PolicyChanged{rules{
+					spread: []Means{rapid.SampledFrom([]Means{Even, Sibling, StorageType, Raise}).Draw(t, "means")},
+					lease:  rapid.SampledFrom([]time.Duration{0, 0, 90 * time.Second, 10 * time.Minute}).Draw(t, "lease"),
+					access: rapid.SampledFrom([]Access{AsOriginal, AsOriginal, OwnerOnly}).Draw(t, "of whom"),
+				}})
 			case 11:
 				versions["/ck/"+fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "path"))] = rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "version")
 			}

@@ -30,6 +30,7 @@ type world struct {
 // thing is a placement as the world sees it.
 type thing struct {
 	a                             Make
+	since                         time.Duration
 	rate                          int64
 	making, made                  bool
 	published, withdrawn, removed bool
@@ -179,6 +180,20 @@ func (w *world) same() {
 		if th := w.things[id]; !x.state.undoing() && (x.want.identity != th.a.Identity || x.want.means != th.a.Means) {
 			w.fail("%d is taken for %s of version %s: %+v", id, x.want.means, x.want.identity, th)
 		}
+		if x.want.means == Copy && !x.state.undoing() && x.state != waiting {
+			w.bounded(w.things[id])
+		}
+	}
+}
+
+// bounded checks that a copy is what policy allows by now.
+func (w *world) bounded(th *thing) {
+	v := w.p.policy.Copy(Request{Path: th.a.Path, Site: th.a.Site})
+	if v.Access != th.a.Access {
+		w.fail("may be read by %q, policy says %q: %+v", th.a.Access, v.Access, th)
+	}
+	if v.Lease > 0 && th.since+v.Lease <= w.now {
+		w.fail("it is there since %v, at most for %v: %+v", th.since, v.Lease, th)
 	}
 }
 
@@ -263,7 +278,7 @@ func (w *world) make(a Make) {
 	if a.Lease <= 0 {
 		w.fail("%d has no lease: %v", a.ID, a.Lease)
 	}
-	w.things[a.ID] = &thing{a: a, rate: a.Rate, making: true}
+	w.things[a.ID] = &thing{a: a, since: w.now, rate: a.Rate, making: true}
 	w.room(a)
 	w.respond(a.ID, "make")
 }
