@@ -375,6 +375,28 @@ func TestOneJobCannotDrownOthers(t *testing.T) {
 	}
 }
 
+// TestThousandTimes: the same hint, from many agents at once, is told once and costs the job nothing.
+func TestThousandTimes(t *testing.T) {
+	st, _ := folder(t, nil)
+	l := newListener()
+	in, err := New(Options{Engine: l, Clock: still{}, Store: st})
+	must(t, err)
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() {
+			for range 100 {
+				if err := in.take(t.Context(), "x", said("j", "1", committed("/1")), 0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if s := in.Stats(); len(l.wait(t, 1)) != 1 || s.Told != 1 || s.Repeated != 999 || s.Dropped != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // still is a clock that stands.
 type still struct{}
 

@@ -181,7 +181,7 @@ func (in *Intake) hears(f *followed, hears bool) {
 // handed takes a record of an agent.
 func (in *Intake) handed(ctx context.Context, f *followed, limit *bucket, h relay.Handed) error {
 	came := in.o.Clock.Now()
-	if pause := limit.take(came); pause > 0 {
+	for pause := limit.take(came); pause > 0; pause = limit.take(in.o.Clock.Now()) {
 		if err := in.wait(ctx, pause); err != nil {
 			return err
 		}

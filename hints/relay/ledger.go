@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
 
 const (
@@ -49,7 +52,17 @@ type Ledger struct {
 	mu      sync.Mutex
 	last    uint64        // number of the last durable record
 	changed chan struct{} // closed when last grows
+	moments []moment      // when the latest records were added, by number
 }
+
+// moment is when a record was added, by a clock that nobody sets.
+type moment struct {
+	number uint64
+	at     time.Time
+}
+
+// mostMoments bounds how many are remembered.
+const mostMoments = 1 << 16
 
 // Open opens a ledger to add to it, and makes one where there is none. A record that a killed process left half written is removed; a
 // file that is damaged before its end is set aside, and reported to Warn. Errors match [ErrInUse] or are the file system's.
@@ -167,6 +180,10 @@ func (l *Ledger) Append(ctx context.Context, r Record) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = n
+	if len(l.moments) >= mostMoments {
+		l.moments = append(make([]moment, 0, mostMoments), l.moments[mostMoments/2:]...)
+	}
+	l.moments = append(l.moments, moment{n, time.Now()})
 	close(l.changed)
 	l.changed = make(chan struct{})
 	return n, nil
@@ -181,6 +198,18 @@ func (l *Ledger) Last() (number uint64, changed <-chan struct{}) {
 
 // File is the ledger's path.
 func (l *Ledger) File() string { return l.o.File }
+
+// Age is how long ago a record was taken. Of those that this Ledger has added it is measured, so that setting the host's clock changes nothing; of older ones
+// it is what that clock says.
+func (l *Ledger) Age(r Record) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i, found := slices.BinarySearchFunc(l.moments, r.Number, func(m moment, n uint64) int { return cmp.Compare(m.number, n) })
+	if found {
+		return time.Since(l.moments[i].at)
+	}
+	return time.Since(time.UnixMilli(r.ReceivedMS))
+}
 
 func (l *Ledger) append(r Record) error {
 	if l.file == nil { // a failure before could not be mended then

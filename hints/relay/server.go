@@ -30,6 +30,8 @@ type Source interface {
 	File() string
 	// Last returns the number of the last record that is durable, and a channel that is closed when there is a later one.
 	Last() (number uint64, changed <-chan struct{})
+	// Age is how long ago a record was taken.
+	Age(r Record) time.Duration
 }
 
 // Serve serves the Relay service on srv: what the source has, to callers with the right auth.RightRelay. A record whose paths the caller's token does
@@ -68,7 +70,7 @@ func (s *server) Records(req *hintspb.RecordsRequest, stream grpc.ServerStreamin
 	}
 	for {
 		last, changed := s.source.Last()
-		err := tail.Read(last, func(r Record) error { return send(stream, claims, r) })
+		err := tail.Read(last, func(r Record) error { return s.send(stream, claims, r) })
 		if err != nil {
 			return statusOf(err)
 		}
@@ -109,7 +111,7 @@ func (s *server) begin(req *hintspb.RecordsRequest) (*Tail, error) {
 }
 
 // send sends one record, if the caller may see it.
-func send(stream grpc.ServerStreamingServer[hintspb.Relayed], claims auth.Claims, r Record) error {
+func (s *server) send(stream grpc.ServerStreamingServer[hintspb.Relayed], claims auth.Claims, r Record) error {
 	for _, path := range r.Paths() {
 		if claims.Allows(auth.RightRelay, path) != nil {
 			return nil
@@ -119,7 +121,7 @@ func send(stream grpc.ServerStreamingServer[hintspb.Relayed], claims auth.Claims
 	if err != nil {
 		return err
 	}
-	return stream.Send(&hintspb.Relayed{Number: r.Number, AgeMs: time.Now().UnixMilli() - r.ReceivedMS, Record: text})
+	return stream.Send(&hintspb.Relayed{Number: r.Number, AgeMs: s.source.Age(r).Milliseconds(), Record: text})
 }
 
 // statusOf is how errors cross the wire.

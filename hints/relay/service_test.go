@@ -65,31 +65,65 @@ func TestHandsOver(t *testing.T) {
 	if got := all(t, c, Cursor{}); len(got) != 0 {
 		t.Error(got)
 	}
-	one := record("a")
+	one, future := record("a"), record("b")
 	one.ReceivedMS = time.Now().Add(-time.Hour).UnixMilli()
-	_, err := l.Append(t.Context(), one)
-	must(t, err)
-	future := record("b")
 	future.ReceivedMS = time.Now().Add(time.Hour).UnixMilli()
-	_, err = l.Append(t.Context(), future)
-	must(t, err)
-	var got []Handed
-	must(t, c.Records(t.Context(), here, Cursor{}, nil, func(h Handed) error {
-		got = append(got, h)
-		return nil
-	}))
-	if len(got) != 2 {
-		t.Fatalf("%+v", got)
+	for _, r := range []Record{one, future} {
+		_, err := l.Append(t.Context(), r)
+		must(t, err)
 	}
+	handed := func(c *Client) (got []Handed) {
+		t.Helper()
+		must(t, c.Records(t.Context(), here, Cursor{}, nil, func(h Handed) error {
+			got = append(got, h)
+			return nil
+		}))
+		if len(got) != 2 {
+			t.Fatalf("%+v", got)
+		}
+		return got
+	}
+	got := handed(c)
 	one.Number = 1
 	if !reflect.DeepEqual(got[0].Record, one) {
 		t.Errorf("%+v\nwant %+v", got[0].Record, one)
 	}
+	for _, h := range got { // whatever the host's clock was set to when they were taken
+		if h.Age > time.Minute {
+			t.Errorf("%s was taken %s ago", h.Record.ID, h.Age)
+		}
+	}
+	must(t, l.Close())
+	c, _ = served(t, ledger(t, l.File(), Options{}), auth.Insecure(), nil, "")
+	got = handed(c)
 	if age := got[0].Age; age < time.Hour || age > 2*time.Hour {
 		t.Errorf("an hour ago: %s", age)
 	}
 	if age := got[1].Age; age != 0 {
 		t.Errorf("in an hour: %s", age)
+	}
+}
+
+// TestMomentsAreBounded: the latest are remembered.
+func TestMomentsAreBounded(t *testing.T) {
+	l := ledger(t, filepath.Join(t.TempDir(), "ledger"), Options{})
+	long := time.Now().Add(-time.Hour)
+	for n := range uint64(mostMoments) {
+		l.moments = append(l.moments, moment{n, long})
+	}
+	l.next, l.last = mostMoments, mostMoments-1
+	_, err := l.Append(t.Context(), record("a"))
+	must(t, err)
+	if n := len(l.moments); n != mostMoments/2+1 {
+		t.Errorf("%d moments", n)
+	}
+	for number, hours := range map[uint64]bool{mostMoments: false, mostMoments - 1: true, mostMoments / 2: true} {
+		if age := l.Age(Record{Number: number, ReceivedMS: time.Now().UnixMilli()}); (age > time.Minute) != hours {
+			t.Errorf("record %d: %s", number, age)
+		}
+	}
+	if age := l.Age(Record{Number: 1, ReceivedMS: time.Now().UnixMilli()}); age > time.Minute {
+		t.Errorf("one that is forgotten: %s", age)
 	}
 }
 

@@ -26,7 +26,7 @@ func (l *Ledger) read(t testing.TB, tail *Tail, upTo uint64) []uint64 {
 
 // TestTail: whoever reads between two turnovers misses nothing, and gets nothing twice, wherever reading stops.
 func TestTail(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(3) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		file := filepath.Join(t.TempDir(), "ledger")
 		tail := NewTail(file, 0)
