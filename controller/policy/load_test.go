@@ -162,3 +162,29 @@ func TestParseLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestDocs: what docs/ shows is what is read.
+func TestDocs(t *testing.T) {
+	block := func(file, kind string) []byte {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join("../../docs", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, found := strings.Cut(string(text), "```"+kind+"\n")
+		shown, _, ended := strings.Cut(rest, "```")
+		if !found || !ended {
+			t.Fatalf("%s shows no %s", file, kind)
+		}
+		return []byte(shown)
+	}
+	if _, err := ParseRules("policy.md", block("policy.md", "yaml")); err != nil {
+		t.Error(err)
+	}
+	if err := ParseLabels(block("policy.md", "json"), make(map[string]string)); err != nil {
+		t.Error(err)
+	}
+	if _, err := ParseBudgets("budgets.md", append(block("budgets.md", "yaml"), "replicas: {on: false}\nstorage: {on: false}\n"...)); err != nil {
+		t.Error(err)
+	}
+}
