@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,13 +16,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/copies"
 	"github.com/stepahead-io/stepahead/controller/journal"
 	"github.com/stepahead-io/stepahead/controller/lease"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/controller/sources"
 	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/hints/relay"
 	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/store"
@@ -37,14 +41,30 @@ const (
 // realClock is that of a child.
 type realClock struct{ began time.Time }
 
-func (c realClock) Now() time.Duration                                 { return time.Since(c.began) }
-func (realClock) Wall() time.Time                                      { return time.Now() }
-func (realClock) After(d time.Duration) <-chan time.Time               { return time.After(d) }
-func hotFile(m plan.Means, n int) string                               { return fmt.Sprintf("/hot/%s/%d", m, n) }
-func (statLooker) Inspect(context.Context, string) (c plan.Checkpoint) { return c }
+func (c realClock) Now() time.Duration                   { return time.Since(c.began) }
+func (realClock) Wall() time.Time                        { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+func hotFile(m plan.Means, n int) string                 { return fmt.Sprintf("/hot/%s/%d", m, n) }
+func checkpointPath(n int) string                        { return fmt.Sprintf("/ck/%d", n) }
 
 // statLooker knows real files.
 type statLooker struct{ st store.Store }
+
+func (l statLooker) Inspect(ctx context.Context, path string) plan.Checkpoint {
+	c, err := checkpoint.Open(ctx, l.st, path, checkpoint.Options{})
+	if err != nil {
+		return plan.Checkpoint{Path: path, Problem: err.Error()}
+	}
+	return plan.Checkpoint{Path: path, Identity: c.Identity(), Complete: len(c.Problems) == 0, Bytes: c.Bytes()}
+}
+
+// tensors is the content of a checkpoint of one file.
+func tensors(n int) []byte {
+	const size = 300_000
+	head := fmt.Sprintf(`{"a":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}`, size, size)
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(head)))
+	return append(append(b, head...), bytes.Repeat([]byte{byte(n)}, size)...)
+}
 
 func (l statLooker) Look(ctx context.Context, paths []string) (files []plan.File) {
 	for _, name := range paths {
@@ -61,6 +81,10 @@ func (l statLooker) Look(ctx context.Context, paths []string) (files []plan.File
 // child is a controller with the real makers and a journal on disk. It prints what it does, and, at rest, that nothing is left.
 func child(root string) error {
 	st, _, err := dir.Open(filepath.Join(root, "home"), dir.Options{})
+	if err != nil {
+		return err
+	}
+	east, _, err := dir.Open(filepath.Join(root, "east"), dir.Options{})
 	if err != nil {
 		return err
 	}
@@ -82,17 +106,23 @@ func child(root string) error {
 	if err != nil {
 		return err
 	}
-	stores := folders{"": st}
+	stores := folders{"": st, "east": east}
 	makers, err := sources.New(sources.Options{Stores: stores, Controller: name, Key: key, Clock: clock, Poll: 10 * time.Millisecond, Patience: 2 * time.Second})
 	if err != nil {
 		return err
 	}
+	makers[plan.Copy], err = copies.New(copies.Options{Controller: name, Stores: stores, Key: key, Patience: time.Second})
+	if err != nil {
+		return err
+	}
 	cluster := plan.Cluster{Nodes: 40, Tagged: 20, Free: 1 << 50, NodeRate: 1000, ReadersPerSource: 8, MaxReplication: 512}
-	world := Stores{Stores: stores, Sites: func() []string { return nil }}
+	world := Stores{Stores: stores, Sites: func() []string { return []string{"east"} }}
+	link := budgets()
+	link.WAN.Links["east"] = plan.Link{Rate: 4e6, EmergencyRate: 4e6, Transfers: 4, Held: 1 << 50, EmergencyHeld: 1 << 50, ByteHoursPerDay: 1e18}
 	e, err := New(Options{
 		Plan: plan.Options{Home: "home", Grace: 50 * time.Millisecond, RetryAfter: 20 * time.Millisecond}, Journal: j, Name: name, Makers: makers,
 		Looker: statLooker{st}, Lease: held, World: world, Clock: clock, Reconcile: 100 * time.Millisecond,
-		Settings: append(settings(), plan.ClusterChanged{Cluster: cluster}),
+		Settings: append(settings(), plan.ClusterChanged{Cluster: cluster}, plan.BudgetsChanged{Budgets: link}),
 		Audit:    func(e Entry) { fmt.Println(e.What, e.Placement, e.Path, e.Why, e.Err) },
 	})
 	if err != nil {
@@ -118,10 +148,33 @@ func rush(e *Engine, st store.Store) {
 			_ = e.Tell(context.Background(), "rush", h)
 			_ = e.Tell(context.Background(), "rush", plan.JobEnded{Job: job(n-2) + string(m), Run: "a"})
 		}
+		evaluate(e, st, n)
 		<-time.After(100 * time.Millisecond)
+		if n%3 == 1 {
+			_ = store.ReplaceFile(context.Background(), st, checkpointPath(n%2)+"/model.safetensors", tensors(n))
+		}
 		if n%2 == 1 {
 			_ = store.ReplaceFile(context.Background(), st, hotFile(plan.Sibling, n%3), []byte(strings.Repeat(fmt.Sprintf("%08d", n), 512)))
 		}
+	}
+}
+
+// evaluate announces evaluations of a checkpoint as it is now, one after the other, and that an earlier one has ended.
+func evaluate(e *Engine, st store.Store, n int) {
+	tell := func(n int, state hints.CheckpointState, identity string) {
+		_ = e.Tell(context.Background(), "rush", said(checkpointPath(n%2), state, func(r *relay.Record) {
+			r.ID = fmt.Sprint(os.Getpid(), "-", state, "-", n)
+			r.TTLMS, r.Identity, r.Checkpoint.Sequence = 1500, identity, uint64(n+1)
+			if state.OfEvaluation() {
+				r.Checkpoint.Evaluation = fmt.Sprint("e", n)
+			}
+		}))
+	}
+	c := statLooker{st}.Inspect(context.Background(), checkpointPath(n%2))
+	tell(n, hints.Committed, c.Identity)
+	tell(n, hints.EvaluationScheduled, "")
+	if n >= 6 {
+		tell(n-6, hints.EvaluationDone, "")
 	}
 }
 
@@ -170,8 +223,8 @@ func runChild(t *testing.T, root string, lines int, rest string) {
 	_ = cmd.Wait() // it was killed
 }
 
-// TestKilledProcess kills a controller with the real makers on a folder, again and again, each time at another moment of its work, and starts it again with its journal. No
-// sibling that readers find ever has another content than its original, and in the end nothing is left and all files are as they were.
+// TestKilledProcess kills a controller with the real makers on folders, again and again, each time at another moment of its work, and starts it again with its journal. No
+// sibling or copy that readers find ever has another content than its original, and in the end nothing is left and all files are as they were.
 func TestKilledProcess(t *testing.T) {
 	killed(t, 8)
 }
@@ -192,7 +245,7 @@ func killed(t *testing.T, rounds int) {
 		topology.Nodes = append(topology.Nodes, n)
 	}
 	home := filepath.Join(root, "home")
-	if err := dir.Init(home, topology); err != nil {
+	if err := errors.Join(dir.Init(home, topology), dir.Init(filepath.Join(root, "east"), topology)); err != nil {
 		t.Fatal(err)
 	}
 	st := openFolder(t, home)
@@ -201,20 +254,18 @@ func killed(t *testing.T, rounds int) {
 			write(t, st, hotFile(m, n), strings.Repeat("original", 512))
 		}
 	}
+	east := openFolder(t, filepath.Join(root, "east"))
+	for n := range 2 {
+		write(t, st, checkpointPath(n)+"/model.safetensors", string(tensors(n)))
+	}
 	for round := range rounds {
-		runChild(t, root, 5+round*7%40, "")
+		runChild(t, root, 5+round*7%60, "")
 		siblingsAreRight(t, st)
+		copiesAreRight(t, st, east)
 	}
 	runChild(t, root, 1<<30, "rest")
-	// What asks a store for its time leaves an empty file when it is killed, which sweeps remove later. There must be nothing else for them.
-	if r, err := temporary.Sweep(t.Context(), st, temporary.SweepOptions{All: true}); err != nil || len(r.Marks) > 0 {
-		t.Errorf("there is something to sweep: %+v, %v", r, err)
-	}
-	for _, folder := range []string{temporary.Folder, temporary.DataFolder, catalogue.Folder} {
-		if list, err := st.List(t.Context(), folder); len(list) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v, %v", folder, list, err)
-		}
-	}
+	swept(t, st)
+	swept(t, east)
 	for _, m := range everyMeans {
 		for n := range 3 {
 			asBefore(t, st, hotFile(m, n))
@@ -227,6 +278,42 @@ func killed(t *testing.T, rounds int) {
 	defer j.Close()
 	if all, over, err := fold(j); err != nil || len(all) > 0 || len(over) < rounds {
 		t.Errorf("the journal says that there is %v, and that %d are over: %v", all, len(over), err)
+	}
+}
+
+// swept checks that nothing is left in a store. What asks a store for its time leaves an empty file when it is killed, which sweeps remove later; there must be nothing
+// else for them.
+func swept(t *testing.T, st store.Store) {
+	t.Helper()
+	if r, err := temporary.Sweep(t.Context(), st, temporary.SweepOptions{All: true}); err != nil || len(r.Marks) > 0 {
+		t.Errorf("there is something to sweep: %+v, %v", r, err)
+	}
+	for _, folder := range []string{temporary.Folder, temporary.DataFolder, catalogue.Folder} {
+		if list, err := st.List(t.Context(), folder); len(list) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, %v", folder, list, err)
+		}
+	}
+}
+
+// copiesAreRight compares the copies that readers find with their originals.
+func copiesAreRight(t *testing.T, st, east store.Store) {
+	t.Helper()
+	rows, err := rowsOf(t.Context(), east)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		path := checkpointPath(n)
+		row, ok := rows[catalogue.Folder+"/"+catalogue.NameOf(st.Address(path))]
+		if !ok || row.Identity != (statLooker{st}).Inspect(t.Context(), path).Identity {
+			continue // readers take the original
+		}
+		for _, f := range row.Copy.Files {
+			original, copied := content(t, st, path+"/"+f.Name), content(t, east, row.Copy.Place+"/"+f.Name)
+			if copied != nil && !bytes.Equal(original, copied) {
+				t.Errorf("the copy of %s/%s has another content", path, f.Name)
+			}
+		}
 	}
 }
 

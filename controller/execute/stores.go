@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 
@@ -105,7 +104,7 @@ func (w Stores) list(ctx context.Context, site string, st store.Store) ([]Leavin
 		}
 	}
 	for _, info := range data {
-		if m, ok := orphan(info.Name); ok && !marked[path.Base(info.Name)] {
+		if m, ok := temporary.Orphan(info.Name); ok && !marked[path.Base(info.Name)] {
 			list = append(list, Leaving{Site: site, Mark: m, Left: -time.Nanosecond, Ours: true})
 		}
 	}
@@ -133,20 +132,6 @@ func (w Stores) ours(site string, m temporary.Mark) bool {
 		return strings.HasPrefix(m.Path, strings.TrimSuffix(w.Stores.Home().Address("/"), "/")+"/")
 	}
 	return site == ""
-}
-
-// orphan is the mark of data that have none: they were written by a process that went on when another had removed them.
-func orphan(place string) (temporary.Mark, bool) {
-	base := path.Base(place)
-	i := strings.LastIndexByte(base, '-')
-	if i < 0 {
-		return temporary.Mark{}, false
-	}
-	n, err := strconv.ParseUint(base[i+1:], 10, 64)
-	m := temporary.Mark{
-		Version: temporary.Version, Controller: base[:i], Placement: plan.ID(n), Means: "orphan", Path: place, Place: place, Why: "data without a mark",
-	}
-	return m, err == nil && m.Validate() == nil && temporary.PlaceOf(m.Controller, m.Placement) == place
 }
 
 // Undo implements World.
