@@ -127,10 +127,7 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 	if info, err := s.root.Lstat(rel(to)); err == nil && info.IsDir() {
 		return failedAt("Rename", what, fmt.Errorf("%w: the new name is a folder", fs.ErrExist))
 	}
-	if err := s.root.Rename(rel(from), rel(to)); err != nil {
-		return failedAt("Rename", what, err)
-	}
-	if err := s.moveSidecars(ctx, from, to); err != nil {
+	if err := s.renamed(ctx, from, to, func() error { return s.root.Rename(rel(from), rel(to)) }); err != nil {
 		return failedAt("Rename", what, err)
 	}
 	for _, parent := range slices.Compact([]string{path.Dir(from), path.Dir(to)}) {

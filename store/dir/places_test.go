@@ -140,6 +140,61 @@ func TestAttributesEndWithTheFile(t *testing.T) {
 	}
 }
 
+// TestFailedRenameKeepsWhatThereIs: both files keep their own.
+func TestFailedRenameKeepsWhatThereIs(t *testing.T) {
+	s := newCluster(t, cluster(), dir.Options{})
+	const at = "stepahead.test"
+	for _, name := range []string{"/d/f", "/e/f", "/file"} {
+		storetest.Put(t, s, name, []byte("f"))
+		must(t, s.SetAttribute(t.Context(), name, at, []byte(name)))
+	}
+	must(t, s.SetAttribute(t.Context(), "/d", at, []byte("/d")))
+	if err := s.Rename(t.Context(), "/d", "/file"); err == nil {
+		t.Fatal("a folder took the place of a file")
+	}
+	if err := s.Rename(t.Context(), "/d", "/none/d"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"/d", "/d/f", "/e/f", "/file"} {
+		if v, _, err := s.Attribute(t.Context(), name, at); err != nil || string(v) != name {
+			t.Errorf("%s: %q, %v", name, v, err)
+		}
+	}
+	if kept, _ := filepath.Glob(filepath.Join(s.Root(), ".stepahead/replication/*")); len(kept) != 4 {
+		t.Errorf("kept: %v", kept)
+	}
+}
+
+// TestAKilledRename: what a file has of its own is there whether the rename took place or not.
+func TestAKilledRename(t *testing.T) {
+	const at = "stepahead.test"
+	for _, moved := range []bool{false, true} {
+		s := newCluster(t, cluster(), dir.Options{})
+		storetest.Put(t, s, "/f", []byte("f"))
+		must(t, s.SetAttribute(t.Context(), "/f", at, []byte("v")))
+		folder := filepath.Join(s.Root(), ".stepahead/replication")
+		before, err := filepath.Glob(folder + "/*")
+		must(t, err)
+		kept, err := os.ReadFile(before[0])
+		must(t, err)
+		must(t, s.Rename(t.Context(), "/f", "/g"))
+		must(t, os.WriteFile(before[0], kept, 0o644)) // as it is in the midst
+		name := "/g"
+		if !moved {
+			must(t, os.Rename(s.Address("/g"), s.Address("/f")))
+			name = "/f"
+		}
+		if v, _, err := s.Attribute(t.Context(), name, at); err != nil || string(v) != "v" {
+			t.Errorf("%s: %q, %v", name, v, err)
+		}
+		other := map[bool]string{true: "/f", false: "/g"}[moved]
+		storetest.Put(t, s, other, []byte("new"))
+		if _, ok, err := s.Attribute(t.Context(), other, at); err != nil || ok {
+			t.Errorf("a new file %s has what another had, %v", other, err)
+		}
+	}
+}
+
 // TestFailedPlacementLeavesNothing: neither a file nor what the store keeps of one.
 func TestFailedPlacementLeavesNothing(t *testing.T) {
 	s := newCluster(t, cluster(), dir.Options{})

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -147,57 +148,92 @@ func (s *Store) lockSidecars(ctx context.Context) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// moveSidecars follows a rename: a file's own, or those of all that is in a folder.
-func (s *Store) moveSidecars(ctx context.Context, from, to string) error {
+// renamed has do rename a file or folder, and moves what it and all that is in it have of their own. That is there under the new names before, so that
+// whoever is killed meanwhile leaves it under one name at least: under the other it is about no inode that is there, and ignored.
+func (s *Store) renamed(ctx context.Context, from, to string, do func() error) error {
 	if _, err := s.root.Stat(sidecarDir); errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return do()
 	}
 	unlock, err := s.lockSidecars(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := s.moveSidecar(from, to); err != nil {
-		return err
-	}
-	if info, err := s.root.Lstat(rel(to)); err != nil || !info.IsDir() {
-		return err
-	}
-	entries, err := fs.ReadDir(s.root.FS(), sidecarDir)
+	names, err := s.sidecarsOf(from)
 	if err != nil {
 		return err
 	}
+	replaced, err := s.root.ReadFile(sidecarName(to))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err = s.copySidecars(names, from, to); err == nil {
+		err = do()
+	}
+	if err == nil {
+		if !slices.Contains(names, from) {
+			names = append(names, to) // of the file that was replaced
+		}
+		return s.dropSidecars(names)
+	}
+	back := make([]string, len(names))
+	for i, name := range names {
+		back[i] = to + name[len(from):]
+	}
+	err = errors.Join(err, s.dropSidecars(back))
+	if replaced != nil {
+		err = errors.Join(err, replaceFile(s.root, sidecarName(to), replaced))
+	}
+	return err
+}
+
+// sidecarsOf are the names that have a sidecar: of a file or folder, and of all that is in it.
+func (s *Store) sidecarsOf(name string) (names []string, err error) {
+	if _, err := s.root.Lstat(sidecarName(name)); err == nil {
+		names = append(names, name)
+	}
+	if info, err := s.root.Lstat(rel(name)); err != nil || !info.IsDir() {
+		return names, err
+	}
+	entries, err := fs.ReadDir(s.root.FS(), sidecarDir)
+	if err != nil {
+		return nil, err
+	}
 	for _, e := range entries {
 		c, err := s.readSidecar(path.Join(sidecarDir, e.Name()))
-		if err != nil {
-			continue // nobody's
+		if err == nil && strings.HasPrefix(c.name(), name+"/") { // what cannot be read is nobody's
+			names = append(names, c.name())
 		}
-		if below, ok := strings.CutPrefix(c.name(), from+"/"); ok {
-			if err := s.moveSidecar(c.name(), to+"/"+below); err != nil {
+	}
+	return names, nil
+}
+
+func (s *Store) copySidecars(names []string, from, to string) error {
+	for _, name := range names {
+		data, err := s.root.ReadFile(sidecarName(name))
+		if err != nil {
+			return err
+		}
+		moved := newSidecar(to+name[len(from):], 0)
+		if c, err := s.readSidecar(sidecarName(name)); err == nil { // else it stays what it is
+			c.File, c.Bytes = moved.File, moved.Bytes
+			if data, err = json.Marshal(c); err != nil {
 				return err
 			}
+		}
+		if err := replaceFile(s.root, sidecarName(moved.name()), data); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) moveSidecar(from, to string) error {
-	c, err := s.readSidecar(sidecarName(from))
-	if errors.Is(err, fs.ErrNotExist) {
-		return s.dropSidecar(to)
+func (s *Store) dropSidecars(names []string) error {
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, s.dropSidecar(name))
 	}
-	if errors.Is(err, errSidecar) {
-		return s.root.Rename(sidecarName(from), sidecarName(to))
-	}
-	if err != nil {
-		return err
-	}
-	moved := newSidecar(to, c.Inode)
-	moved.Replication, moved.BlockSize, moved.Policy, moved.Attributes, moved.Blocks = c.Replication, c.BlockSize, c.Policy, c.Attributes, c.Blocks
-	if err := s.keep(moved); err != nil {
-		return err
-	}
-	return s.dropSidecar(from)
+	return errors.Join(errs...)
 }
 
 func (s *Store) dropSidecar(name string) error {

@@ -1,9 +1,11 @@
 package hdfs_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stepahead-io/stepahead/internal/hdfstest"
 	"github.com/stepahead-io/stepahead/store"
@@ -24,6 +26,13 @@ func TestPlaces(t *testing.T) {
 	storetest.RunTyped(t, func(t *testing.T) storetest.TypedStore { return open(t, c, c.Dir(t), hdfs.Options{}) })
 	t.Run("unknown nodes", func(t *testing.T) { testUnknownNodes(t, c) })
 	t.Run("nodes", func(t *testing.T) { testNodes(t, c, nodes) })
+	t.Run("a node starts again", func(t *testing.T) {
+		c.Kill(0)
+		c.Restart(0, true)
+		c.Leave(3)
+		c.Restart(3, true)
+		testNodes(t, c, nodes)
+	})
 }
 
 // testUnknownNodes: a store that has heard of no node yet gives back blocks on those that are left out.
@@ -60,25 +69,49 @@ func testUnknownNodes(t *testing.T, c *hdfstest.Cluster) {
 	}
 }
 
+// testNodes: what the NameNode tells superusers and others of DataNodes, each with two folders of so many GiB as its number.
 func testNodes(t *testing.T, c *hdfstest.Cluster, nodes int) {
 	root := c.Dir(t)
 	for _, user := range []string{hdfstest.Superuser, hdfstest.User} {
-		got, err := open(t, c, root, hdfs.Options{User: user}).Nodes(t.Context())
+		s := open(t, c, root, hdfs.Options{User: user})
+		if err := sized(t, s, c.DataNodes()); err != nil {
+			t.Fatalf("%s: %v", user, err)
+		}
+		got, err := s.Nodes(t.Context())
 		if err != nil || len(got) != nodes {
 			t.Fatalf("%s: %d nodes, %v", user, len(got), err)
 		}
 		for _, n := range got {
-			i := slices.IndexFunc(c.DataNodes(), func(d hdfstest.DataNode) bool { return d.UUID == n.Node })
-			if i < 0 {
-				t.Fatalf("%s: unknown node %+v", user, n)
-			}
-			d := c.DataNodes()[i]
+			d := c.DataNodes()[number(c.DataNodes(), n.Node)]
 			if n.Addr != d.Addr || n.Rack != d.Rack || !n.InService || fmt.Sprint(n.Types) != "[ARCHIVE DISK]" || (n.Load < 0) != (user == hdfstest.User) {
 				t.Errorf("%s: %+v, want %+v", user, n, d)
 			}
-			if most := int64(2*(i+1)) << 30; n.Free <= most-1<<30 || n.Free > most {
-				t.Errorf("%s: node %d has %d free of %d", user, i, n.Free, most)
-			}
+		}
+	}
+}
+
+func number(nodes []hdfstest.DataNode, uuid string) int {
+	return slices.IndexFunc(nodes, func(d hdfstest.DataNode) bool { return d.UUID == uuid })
+}
+
+// sized waits until heartbeats have said how much room there is.
+func sized(t *testing.T, s *hdfs.Store, all []hdfstest.DataNode) error {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		nodes, err := s.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		wrong := slices.IndexFunc(nodes, func(n store.Node) bool {
+			most := int64(2*(number(all, n.Node)+1)) << 30
+			return n.Free <= most-1<<30 || n.Free > most
+		})
+		if wrong < 0 {
+			return nil
+		}
+		if err := store.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return fmt.Errorf("%+v has not the room of number %d: %w", nodes[wrong], number(all, nodes[wrong].Node), err)
 		}
 	}
 }

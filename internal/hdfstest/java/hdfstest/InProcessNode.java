@@ -6,17 +6,23 @@ import java.util.List;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.hdfs.protocol.DatanodeID;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsDatasetSpi;
+import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsVolumeSpi;
+import org.apache.hadoop.hdfs.server.datanode.fsdataset.impl.FsVolumeImpl;
 
 /** A DataNode in this process. */
 final class InProcessNode implements Node {
   private final MiniDFSCluster dfs;
+  private final long capacity;
   private DataNode node;
   private DatanodeID id;
   private MiniDFSCluster.DataNodeProperties stopped;
   private HeldPorts ports;
 
-  InProcessNode(MiniDFSCluster dfs, DataNode node) {
+  /** capacity is the bytes of each of its folders; 0: what the disk has. */
+  InProcessNode(MiniDFSCluster dfs, DataNode node, long capacity) {
     this.dfs = dfs;
+    this.capacity = capacity;
     this.node = node;
     this.id = node.getDatanodeId();
   }
@@ -78,6 +84,19 @@ final class InProcessNode implements Node {
         Thread.sleep(20);
       }
       id = node.getDatanodeId();
+      size();
+    }
+  }
+
+  /** Gives the folders their size again: MiniDFSCluster gives those of another DataNode, since the list has closed up. */
+  private void size() throws IOException {
+    if (capacity == 0) {
+      return;
+    }
+    try (FsDatasetSpi.FsVolumeReferences volumes = node.getFSDataset().getFsVolumeReferences()) {
+      for (FsVolumeSpi volume : volumes) {
+        ((FsVolumeImpl) volume).setCapacityForTesting(capacity);
+      }
     }
   }
 }

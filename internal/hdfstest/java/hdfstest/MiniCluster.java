@@ -54,7 +54,8 @@ final class MiniCluster {
       startProcesses();
     } else {
       for (DataNode node : dfs.getDataNodes()) {
-        nodes.add(new InProcessNode(dfs, node));
+        List<Long> sizes = spec.capacities;
+        nodes.add(new InProcessNode(dfs, node, sizes.isEmpty() ? 0 : sizes.get(nodes.size() % sizes.size())));
       }
       dfs.waitActive(); // it counts the DataNodes of its own
     }
@@ -69,6 +70,9 @@ final class MiniCluster {
         .numDataNodes(dataNodes)
         .storagesPerDatanode(spec.storages)
         .skipFsyncForTesting(true);
+    if (dataNodes == 0 && !(spec.storageTypes.isEmpty() && spec.capacities.isEmpty())) {
+      throw new IllegalArgumentException("types and sizes of storage are for DataNodes in one JVM");
+    }
     if (dataNodes > 0) {
       storages(builder, dataNodes);
       builder.racks(spec.racks.toArray(new String[0])).hosts(spec.hosts.toArray(new String[0]));
