@@ -64,7 +64,7 @@ func TestAuditsTokens(t *testing.T) {
 				t.Fatalf("fetch: %v", err)
 			}
 			auditedOnce(t, log.TakeAll(), row.token, "fetch", row.fetch)
-			err = ledgers.Records(t.Context(), a.addr, relay.Cursor{}, func() {}, func(relay.Handed) error { return nil })
+			err = ledgers.Records(t.Context(), a.addr, relay.Cursor{}, 0, func() {}, func(relay.Handed) error { return nil })
 			if !errors.Is(err, hints.ErrDenied) {
 				t.Fatalf("relay: %v", err)
 			}

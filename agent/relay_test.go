@@ -173,7 +173,7 @@ func TestHandsOver(t *testing.T) {
 	defer client.Close()
 	got, ended := make(chan relay.Handed, 1), make(chan error, 1)
 	go func() {
-		ended <- client.Records(t.Context(), a.addr, relay.Cursor{}, func() {}, func(h relay.Handed) error {
+		ended <- client.Records(t.Context(), a.addr, relay.Cursor{}, 0, func() {}, func(h relay.Handed) error {
 			got <- h
 			return nil
 		})

@@ -144,7 +144,7 @@ func (in *Intake) hear(ctx context.Context, f *followed) error {
 	limit := &bucket{size: agentBurst, rate: agentRate, at: in.o.Clock.Now()}
 	for pause := firstPause; ; {
 		began := in.at(f)
-		err := in.client.Records(ctx, f.addr, began, func() { in.hears(f, true) }, func(h relay.Handed) error { return in.handed(ctx, f, limit, h) })
+		err := in.client.Records(ctx, f.addr, began, hints.MaxTTL, func() { in.hears(f, true) }, func(h relay.Handed) error { return in.handed(ctx, f, limit, h) })
 		in.hears(f, false)
 		var engine *engineError
 		switch {

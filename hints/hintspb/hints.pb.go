@@ -162,7 +162,9 @@ type RecordsRequest struct {
 	// that the caller knows, and is sent from its beginning.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// follow: what is added later is sent when it is.
-	Follow        bool `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
+	Follow bool `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
+	// max_age_ms leaves out records that were taken longer ago; 0: none.
+	MaxAgeMs      int64 `protobuf:"varint,4,opt,name=max_age_ms,json=maxAgeMs,proto3" json:"max_age_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -216,6 +218,13 @@ func (x *RecordsRequest) GetFollow() bool {
 		return x.Follow
 	}
 	return false
+}
+
+func (x *RecordsRequest) GetMaxAgeMs() int64 {
+	if x != nil {
+		return x.MaxAgeMs
+	}
+	return 0
 }
 
 // Relayed is one record of the ledger.
@@ -1648,11 +1657,13 @@ var File_hints_hintspb_hints_proto protoreflect.FileDescriptor
 
 const file_hints_hintspb_hints_proto_rawDesc = "" +
 	"\n" +
-	"\x19hints/hintspb/hints.proto\x12\x12stepahead.hints.v1\"N\n" +
+	"\x19hints/hintspb/hints.proto\x12\x12stepahead.hints.v1\"l\n" +
 	"\x0eRecordsRequest\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"P\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\x12\x1c\n" +
+	"\n" +
+	"max_age_ms\x18\x04 \x01(\x03R\bmaxAgeMs\"P\n" +
 	"\aRelayed\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06age_ms\x18\x02 \x01(\x03R\x05ageMs\x12\x16\n" +

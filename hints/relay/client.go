@@ -44,17 +44,18 @@ func NewClient(o hints.ClientOptions) *Client {
 	})}
 }
 
-// Records calls each with the records of the agent at addr that come after a cursor, in the order of their numbers; numbers begin anew where the
+// Records calls each with the records of the agent at addr that come after a cursor and were not taken longer than maxAge ago (0: whenever they were), in
+// the order of their numbers; numbers begin anew where the
 // agent has another ledger than the cursor is of. It returns nil when all were handed over; if following is not nil, what is added later is handed over
 // too, until the agent, ctx or each ends it with an error, and following is called once the agent has let the caller in. Errors match [ErrUnsupported], [ErrDamaged], [ErrVersion], hints.ErrDenied, hints.ErrUnreachable, or are the context's or each's.
-func (c *Client) Records(ctx context.Context, addr string, after Cursor, following func(), each func(Handed) error) error {
+func (c *Client) Records(ctx context.Context, addr string, after Cursor, maxAge time.Duration, following func(), each func(Handed) error) error {
 	conn, err := c.conns.Get(addr)
 	if err != nil {
 		return fmt.Errorf("relay.Records: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := hintspb.NewRelayClient(conn).Records(ctx, &hintspb.RecordsRequest{After: after.Number, Id: after.ID, Follow: following != nil})
+	stream, err := hintspb.NewRelayClient(conn).Records(ctx, &hintspb.RecordsRequest{After: after.Number, Id: after.ID, Follow: following != nil, MaxAgeMs: maxAge.Milliseconds()})
 	if err == nil && following != nil {
 		if _, err = stream.Header(); err == nil {
 			following()

@@ -70,7 +70,7 @@ func (s *server) Records(req *hintspb.RecordsRequest, stream grpc.ServerStreamin
 	}
 	for {
 		last, changed := s.source.Last()
-		err := tail.Read(last, func(r Record) error { return s.send(stream, claims, r) })
+		err := tail.Read(last, func(r Record) error { return s.send(stream, claims, req.MaxAgeMs, r) })
 		if err != nil {
 			return statusOf(err)
 		}
@@ -110,8 +110,12 @@ func (s *server) begin(req *hintspb.RecordsRequest) (*Tail, error) {
 	return NewTail(s.source.File(), req.After), nil
 }
 
-// send sends one record, if the caller may see it.
-func (s *server) send(stream grpc.ServerStreamingServer[hintspb.Relayed], claims auth.Claims, r Record) error {
+// send sends one record, if the caller wants and may see it.
+func (s *server) send(stream grpc.ServerStreamingServer[hintspb.Relayed], claims auth.Claims, maxAge int64, r Record) error {
+	age := s.source.Age(r).Milliseconds()
+	if maxAge > 0 && age > maxAge {
+		return nil
+	}
 	for _, path := range r.Paths() {
 		if claims.Allows(auth.RightRelay, path) != nil {
 			return nil
@@ -121,7 +125,7 @@ func (s *server) send(stream grpc.ServerStreamingServer[hintspb.Relayed], claims
 	if err != nil {
 		return err
 	}
-	return stream.Send(&hintspb.Relayed{Number: r.Number, AgeMs: s.source.Age(r).Milliseconds(), Record: text})
+	return stream.Send(&hintspb.Relayed{Number: r.Number, AgeMs: age, Record: text})
 }
 
 // statusOf is how errors cross the wire.

@@ -52,7 +52,7 @@ func appended(t *testing.T, l *Ledger, ids ...string) {
 func all(t *testing.T, c *Client, after Cursor) []string {
 	t.Helper()
 	got := []string{}
-	must(t, c.Records(t.Context(), here, after, nil, func(h Handed) error {
+	must(t, c.Records(t.Context(), here, after, 0, nil, func(h Handed) error {
 		got = append(got, h.Record.ID)
 		return nil
 	}))
@@ -74,7 +74,7 @@ func TestHandsOver(t *testing.T) {
 	}
 	handed := func(c *Client) (got []Handed) {
 		t.Helper()
-		must(t, c.Records(t.Context(), here, Cursor{}, nil, func(h Handed) error {
+		must(t, c.Records(t.Context(), here, Cursor{}, 0, nil, func(h Handed) error {
 			got = append(got, h)
 			return nil
 		}))
@@ -101,6 +101,32 @@ func TestHandsOver(t *testing.T) {
 	}
 	if age := got[1].Age; age != 0 {
 		t.Errorf("in an hour: %s", age)
+	}
+}
+
+// TestLeavesOutOldRecords: who asks for what is not older than a time is not sent the others.
+func TestLeavesOutOldRecords(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ledger")
+	l := ledger(t, file, Options{})
+	old := record("old")
+	old.ReceivedMS = time.Now().Add(-2 * time.Hour).UnixMilli()
+	young := record("young")
+	young.ReceivedMS = time.Now().UnixMilli()
+	for _, r := range []Record{old, young} {
+		_, err := l.Append(t.Context(), r)
+		must(t, err)
+	}
+	must(t, l.Close())
+	c, _ := served(t, ledger(t, file, Options{}), auth.Insecure(), nil, "")
+	for maxAge, want := range map[time.Duration]string{0: "old young", time.Hour: "young", 3 * time.Hour: "old young"} {
+		var got []string
+		must(t, c.Records(t.Context(), here, Cursor{}, maxAge, nil, func(h Handed) error {
+			got = append(got, h.Record.ID)
+			return nil
+		}))
+		if strings.Join(got, " ") != want {
+			t.Errorf("at most %s: %q, want %q", maxAge, got, want)
+		}
 	}
 }
 
@@ -169,7 +195,7 @@ func TestFollows(t *testing.T) {
 	got := make(chan uint64)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- c.Records(t.Context(), here, Cursor{}, func() {}, func(h Handed) error {
+		ended <- c.Records(t.Context(), here, Cursor{}, 0, func() {}, func(h Handed) error {
 			got <- h.Record.Number
 			return nil
 		})
@@ -213,7 +239,7 @@ func TestWhoMayRead(t *testing.T) {
 	} {
 		client, end := served(t, l, keys, nil, c.token)
 		var got []string
-		err := client.Records(t.Context(), here, Cursor{}, nil, func(h Handed) error {
+		err := client.Records(t.Context(), here, Cursor{}, 0, nil, func(h Handed) error {
 			got = append(got, h.Record.ID)
 			return nil
 		})
@@ -228,11 +254,11 @@ func TestWhoMayRead(t *testing.T) {
 func TestOlderAgent(t *testing.T) {
 	c, end := served(t, nil, auth.Insecure(), nil, "")
 	each := func(Handed) error { return nil }
-	if err := c.Records(t.Context(), here, Cursor{}, func() {}, each); !errors.Is(err, ErrUnsupported) {
+	if err := c.Records(t.Context(), here, Cursor{}, 0, func() {}, each); !errors.Is(err, ErrUnsupported) {
 		t.Error(err)
 	}
 	end()
-	if err := c.Records(t.Context(), here, Cursor{}, func() {}, each); !errors.Is(err, hints.ErrUnreachable) {
+	if err := c.Records(t.Context(), here, Cursor{}, 0, func() {}, each); !errors.Is(err, hints.ErrUnreachable) {
 		t.Error(err)
 	}
 }
@@ -246,7 +272,7 @@ func TestManyReaders(t *testing.T) {
 	in, out := make(chan struct{}), make(chan error)
 	for range mostReaders {
 		go func() {
-			out <- c.Records(ctx, here, Cursor{}, func() {}, func(Handed) error {
+			out <- c.Records(ctx, here, Cursor{}, 0, func() {}, func(Handed) error {
 				in <- struct{}{}
 				return nil
 			})
@@ -255,7 +281,7 @@ func TestManyReaders(t *testing.T) {
 	for range mostReaders {
 		<-in
 	}
-	if err := c.Records(t.Context(), here, Cursor{}, nil, func(Handed) error { return nil }); !errors.Is(err, hints.ErrUnreachable) {
+	if err := c.Records(t.Context(), here, Cursor{}, 0, nil, func(Handed) error { return nil }); !errors.Is(err, hints.ErrUnreachable) {
 		t.Errorf("one more: %v", err)
 	}
 	cancel()
@@ -264,7 +290,7 @@ func TestManyReaders(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for c.Records(t.Context(), here, Cursor{}, nil, func(Handed) error { return nil }) != nil {
+	for c.Records(t.Context(), here, Cursor{}, 0, nil, func(Handed) error { return nil }) != nil {
 	}
 }
 
@@ -279,7 +305,7 @@ func TestBadLedger(t *testing.T) {
 	must(t, os.WriteFile(file, text, 0o600))
 	c, _ := served(t, l, auth.Insecure(), nil, "")
 	var got []string
-	err = c.Records(t.Context(), here, Cursor{}, func() {}, func(h Handed) error {
+	err = c.Records(t.Context(), here, Cursor{}, 0, func() {}, func(h Handed) error {
 		got = append(got, h.Record.ID)
 		return nil
 	})
