@@ -88,6 +88,7 @@ func (o FactsOptions) withDefaults() (FactsOptions, error) {
 type Facts struct {
 	o     FactsOptions
 	reads chan relay.Record
+	ready chan struct{}
 
 	// What follows is Run's.
 	starts  starts
@@ -103,7 +104,7 @@ func NewFacts(o FactsOptions) (*Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Facts{o: o, reads: make(chan relay.Record, waitingReads)}
+	f := &Facts{o: o, reads: make(chan relay.Record, waitingReads), ready: make(chan struct{})}
 	for _, s := range o.Sites {
 		f.sites = append(f.sites, &site{o: o, given: s})
 	}
@@ -118,11 +119,18 @@ func (f *Facts) Read(r relay.Record) {
 	}
 }
 
-// Run finds out again and again, and tells the engine what changed, until ctx ends or the engine does; it returns that error.
+// Ready is closed when everything was looked at once, and told. What jobs foretell should be told afterwards: a planner that does not know a site undoes what a
+// predecessor left there.
+func (f *Facts) Ready() <-chan struct{} { return f.ready }
+
+// Run finds out again and again, and tells the engine what changed, until ctx ends or the engine does; it returns that error. It runs once.
 func (f *Facts) Run(ctx context.Context) error {
-	for {
+	for first := true; ; first = false {
 		if err := f.turn(ctx); err != nil {
 			return err
+		}
+		if first {
+			close(f.ready)
 		}
 		for next := f.o.Clock.After(f.o.Every); next != nil; {
 			select {
