@@ -14,7 +14,7 @@ export PYTHON
 VENV := .venv
 PY := $(VENV)/bin/python
 GO_TEST := go test -race -timeout 15m
-PROGRAMS := stepahead stepahead-agent stepahead-worker
+PROGRAMS := stepahead stepahead-agent stepahead-controller stepahead-worker
 # Everything that the wheel is made of.
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml cmd/version/version.txt 'pybind/python/stepahead/*' 2>/dev/null)
 

@@ -94,7 +94,7 @@ func NewLog(level string) (*zap.Logger, error) {
 		return nil, fmt.Errorf("--log-level: %w", err)
 	}
 	c := zap.NewProductionConfig()
-	c.Level, c.Sampling, c.DisableCaller = at, nil, true
+	c.Level, c.Sampling, c.DisableCaller, c.DisableStacktrace = at, nil, true, true
 	c.OutputPaths = []string{"stderr"}
 	return c.Build()
 }

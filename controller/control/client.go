@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -75,7 +76,7 @@ func (c *Client) failed(err error) error {
 		codes.DeadlineExceeded: context.DeadlineExceeded, codes.Canceled: context.Canceled,
 	} {
 		if s.Code() == code {
-			return fmt.Errorf("controller %s: %w: %s", c.addr, class, s.Message())
+			return fmt.Errorf("controller %s: %w: %s", c.addr, class, strings.TrimPrefix(s.Message(), class.Error()+": "))
 		}
 	}
 	return fmt.Errorf("controller %s: %s", c.addr, s.Message())

@@ -142,7 +142,7 @@ func EncodeStandings(list []plan.Standing) []*controllerpb.Standing {
 	for _, s := range list {
 		out = append(out, &controllerpb.Standing{
 			Id: uint64(s.ID), Path: s.Path, Site: s.Site, Means: string(s.Means), State: s.State, Job: s.Job, Emergency: s.Emergency, Bytes: s.Bytes,
-			Sources: int64(s.Sources), Value: s.Value, Cost: s.Cost, Rank: s.Rank, LeftNs: int64(s.Left), Reason: string(s.Reason), Detail: s.Detail, Why: s.Why,
+			Sources: int64(s.Sources), Extra: int64(s.Extra), Value: s.Value, Cost: s.Cost, Rank: s.Rank, LeftNs: int64(s.Left), Reason: string(s.Reason), Detail: s.Detail, Why: s.Why,
 		})
 	}
 	return out
@@ -153,7 +153,7 @@ func decodeStandings(list []*controllerpb.Standing) []plan.Standing {
 	for _, m := range list {
 		out = append(out, plan.Standing{
 			ID: plan.ID(m.Id), Path: m.Path, Site: m.Site, Means: plan.Means(m.Means), State: m.State, Job: m.Job, Emergency: m.Emergency, Bytes: m.Bytes,
-			Sources: int(m.Sources), Value: m.Value, Cost: m.Cost, Rank: m.Rank, Left: time.Duration(m.LeftNs), Reason: plan.Reason(m.Reason), Detail: m.Detail,
+			Sources: int(m.Sources), Extra: int(m.Extra), Value: m.Value, Cost: m.Cost, Rank: m.Rank, Left: time.Duration(m.LeftNs), Reason: plan.Reason(m.Reason), Detail: m.Detail,
 			Why: m.Why,
 		})
 	}

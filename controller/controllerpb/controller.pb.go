@@ -601,6 +601,7 @@ type Standing struct {
 	Reason        string                 `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
 	Detail        string                 `protobuf:"bytes,15,opt,name=detail,proto3" json:"detail,omitempty"`
 	Why           string                 `protobuf:"bytes,16,opt,name=why,proto3" json:"why,omitempty"`
+	Extra         int64                  `protobuf:"varint,17,opt,name=extra,proto3" json:"extra,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -745,6 +746,13 @@ func (x *Standing) GetWhy() string {
 		return x.Why
 	}
 	return ""
+}
+
+func (x *Standing) GetExtra() int64 {
+	if x != nil {
+		return x.Extra
+	}
+	return 0
 }
 
 type WhyRequest struct {
@@ -1685,7 +1693,7 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\arefused\x18\x03 \x03(\v2!.stepahead.controller.v1.StandingR\arefused\x12\x1f\n" +
 	"\vrefused_all\x18\x04 \x01(\x03R\n" +
 	"refusedAll\x124\n" +
-	"\x05usage\x18\x05 \x01(\v2\x1e.stepahead.controller.v1.UsageR\x05usage\"\xe7\x02\n" +
+	"\x05usage\x18\x05 \x01(\v2\x1e.stepahead.controller.v1.UsageR\x05usage\"\xfd\x02\n" +
 	"\bStanding\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
@@ -1703,7 +1711,8 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\aleft_ns\x18\r \x01(\x03R\x06leftNs\x12\x16\n" +
 	"\x06reason\x18\x0e \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x0f \x01(\tR\x06detail\x12\x10\n" +
-	"\x03why\x18\x10 \x01(\tR\x03why\"0\n" +
+	"\x03why\x18\x10 \x01(\tR\x03why\x12\x14\n" +
+	"\x05extra\x18\x11 \x01(\x03R\x05extra\"0\n" +
 	"\n" +
 	"WhyRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +

@@ -17,7 +17,9 @@ type Standing struct {
 	Job       string `json:"job,omitempty"`
 	Emergency bool   `json:"emergency,omitempty"`
 	Bytes     int64  `json:"bytes"`
-	Sources   int    `json:"sources,omitempty"`
+	// Sources are all of a hot file, Extra those of them that are made.
+	Sources int `json:"sources,omitempty"`
+	Extra   int `json:"extra,omitempty"`
 	// Value is what it is expected to return, Cost what it takes, in the currency of the prices; Rank their quotient.
 	Value float64 `json:"value"`
 	Cost  float64 `json:"cost"`
@@ -171,7 +173,7 @@ func (p *Planner) standing(s *slot) Standing {
 		return st
 	}
 	w := x.want
-	st.ID, st.Means, st.State, st.Emergency, st.Bytes, st.Sources = x.id, w.means, x.state.String(), w.emergency, w.bytes(), int(w.sources)
+	st.ID, st.Means, st.State, st.Emergency, st.Bytes, st.Sources, st.Extra = x.id, w.means, x.state.String(), w.emergency, w.bytes(), int(w.sources), int(w.extra)
 	st.Value, st.Cost, st.Rank, st.Left, st.Why = w.value, w.cost, w.rank, w.until-p.now, w.why()
 	if x.held != nil && x.state.undoing() {
 		st.Why = x.held.why

@@ -37,7 +37,7 @@ func TestMetrics(t *testing.T) {
 	_, _ = w.client("a", "fetch", "/").Status(t.Context()) // refused
 	all := w.scrape()
 	for _, line := range []string{
-		`placements_count{means="copy",state="making"} 2`, `waiting_count{} 1`, `held_bytes{site=""} 0`, `held_bytes{site="east"} 2.147483648e+09`,
+		`placements_count{means="copy",state="making"} 2`, `waiting_count{} 1`, `held_bytes{site=""} 0`, `held_bytes{site="east"} 3.221225472e+09`,
 		`granted_bytes_per_second{site="east"} 1e+08`, `lease_held_state{} 1`, `active_state{} 1`, `opened_total{result="in-time"} 0`, `audit_lost_total{} 0`,
 		`problems_count{} 1`, `actions_total{action="make",result="begun"} 1`, `actions_total{action="make",result="done"} 1`, `actions_total{action="revoke",result="done"} 1`,
 		`journal_down_state{} 1`, `strays_total{} 3`, `actions_total{action="make",result="failed"} 2`,

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,8 +20,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/control"
 	"github.com/stepahead-io/stepahead/controller/execute"
 	"github.com/stepahead-io/stepahead/controller/plan"
-	"github.com/stepahead-io/stepahead/hints"
-	"github.com/stepahead-io/stepahead/hints/relay"
+	"github.com/stepahead-io/stepahead/controller/service/servicetest"
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
@@ -35,85 +33,11 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// fake is an engine without an executor: makings never end, and what it was told is kept.
-type fake struct {
-	mu   sync.Mutex
-	p    *plan.Planner
-	told []string
-	now  time.Duration
-}
-
-func (f *fake) Tell(_ context.Context, who string, ev plan.Event) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.told = append(f.told, fmt.Sprintf("%s: %+v", who, ev))
-	f.step(ev)
-	return nil
-}
-
-func (f *fake) step(ev plan.Event) {
-	f.p.Step(ev, f.now)
-	for {
-		if at, ok := f.p.Wake(); !ok || at > f.now {
-			return
-		}
-		f.p.Step(plan.Tick{}, f.now)
-	}
-}
-
-func (f *fake) Ask(_ context.Context, ask func(*plan.Planner, time.Duration)) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	ask(f.p, f.now)
-	return nil
-}
-
-// took returns what the engine was told since.
-func (f *fake) took() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	told := f.told
-	f.told = nil
-	return told
-}
-
-// allowed is a policy that allows everything but what lies under /secret.
-type allowed struct{}
-
-func (allowed) Copy(q plan.Request) plan.Verdict {
-	return plan.Verdict{Allowed: !strings.HasPrefix(q.Path, "/secret"), Rule: "no secrets"}
-}
-func (allowed) Spread(plan.Request) plan.Verdict { return plan.Verdict{} }
-
-// newFake has three placements: 1 and 2 of job a, 3 of job b, of which 3 waits; and a path that policy refuses.
-func newFake() *fake {
-	f := &fake{p: plan.New(plan.Options{Home: "home"})}
-	f.step(plan.PolicyChanged{Policy: allowed{}})
-	f.step(plan.PricesChanged{Prices: plan.Prices{AcceleratorHour: 2}})
-	f.step(plan.BudgetsChanged{Budgets: plan.Budgets{
-		WAN:     plan.WAN{On: true, Links: map[string]plan.Link{"east": {Rate: 1e8, Transfers: 2, Held: 1 << 40, ByteHoursPerDay: 1e15}}},
-		Storage: plan.Storage{On: true, Egress: 1e10, Cores: 16, Memory: 1 << 40},
-	}})
-	f.step(plan.SiteChanged{Site: plan.Site{Name: "east", Up: true, Writable: true, Free: 1 << 50, RemoteRate: 5e7, LocalRate: 2e9}})
-	for i, c := range [][2]string{{"a", "/runs/a/1"}, {"a", "/runs/a/2"}, {"b", "/runs/b/1"}, {"b", "/secret/1"}} {
-		for _, state := range []hints.CheckpointState{hints.Committed, hints.EvaluationScheduled} {
-			r := relay.Record{Version: 1, TTLMS: time.Hour.Milliseconds(), ID: fmt.Sprint(i, state), Job: c[0], Run: "1", User: "u", Confidence: 1, Identity: "v1"}
-			r.Checkpoint = &relay.Checkpoint{State: state.String(), Path: c[1], Step: -1}
-			if state == hints.EvaluationScheduled {
-				r.Checkpoint.Evaluation, r.Checkpoint.Site = "e", "east"
-			}
-			f.step(plan.Hint{Record: r})
-		}
-		f.step(plan.Inspected{Checkpoint: plan.Checkpoint{Path: c[1], Identity: "v1", Complete: true, Bytes: 1 << 30}})
-	}
-	return f
-}
-
 // world is a service with a fake engine and a log.
 type world struct {
 	t      *testing.T
 	s      *Service
-	engine *fake
+	engine *servicetest.Engine
 	audit  *audit.Log
 	addr   string
 	key    auth.Key
@@ -123,7 +47,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, engine: newFake(), reg: prometheus.NewRegistry()}
+	w := &world{t: t, engine: servicetest.New(), reg: prometheus.NewRegistry()}
 	var err error
 	w.key, err = auth.NewKey("k1", []byte(strings.Repeat("k", 32)))
 	must(t, err)
@@ -137,7 +61,7 @@ func newWorld(t *testing.T) *world {
 		Engine: w.engine, Audit: w.audit, Held: func(context.Context) error { return nil }, Problems: func() []string { return []string{"policy: file unreadable"} },
 		Stats: func() execute.Stats { return execute.Stats{JournalDown: true, Strays: 3} },
 		Sweep: func(_ context.Context, all, dryRun bool) ([]control.Swept, error) {
-			w.engine.told = append(w.engine.told, fmt.Sprint("sweep ", all, dryRun))
+			w.engine.Note(fmt.Sprint("sweep ", all, dryRun))
 			return []control.Swept{{Site: "east", Mark: "m1", Means: plan.Copy, Path: "hdfs://x/1"}, {Mark: "m2", Means: plan.Raise, Path: "/x", Problem: "no right"}}, nil
 		},
 	})
@@ -243,7 +167,7 @@ func TestWhoMay(t *testing.T) {
 			if n := w.logged.FilterMessage("refused").FilterField(zap.Bool("audit", true)).Len(); n != len(calls) {
 				t.Errorf("%d lines for %d refusals", n, len(calls))
 			}
-			if told := w.engine.took(); len(told) > 0 {
+			if told := w.engine.Took(); len(told) > 0 {
 				t.Errorf("done all the same: %q", told)
 			}
 		})
@@ -303,7 +227,7 @@ func (w *world) operates(c *control.Client, may bool) {
 	_, drained := c.Drain(w.t.Context(), true, true)
 	swept, err := c.Sweep(w.t.Context(), true, true)
 	if !may {
-		if !errors.Is(drained, control.ErrDenied) || !errors.Is(err, control.ErrDenied) || len(w.engine.took()) > 0 {
+		if !errors.Is(drained, control.ErrDenied) || !errors.Is(err, control.ErrDenied) || len(w.engine.Took()) > 0 {
 			w.t.Errorf("drain: %v, sweep: %v", drained, err)
 		}
 		return
@@ -311,7 +235,7 @@ func (w *world) operates(c *control.Client, may bool) {
 	if drained != nil || err != nil || len(swept.Swept) != 2 || paths(swept.Revoked) != "/runs/a/1 /runs/a/2 /runs/b/1" {
 		w.t.Errorf("drain: %v, sweep: %+v %v", drained, swept, err)
 	}
-	if told := w.engine.took(); !slices.Equal(told, []string{"sweep true true"}) {
+	if told := w.engine.Took(); !slices.Equal(told, []string{"sweep true true"}) {
 		w.t.Errorf("a dry run did %q", told)
 	}
 }
@@ -322,7 +246,7 @@ func (w *world) revokes(c *control.Client, takes, told string) {
 	for _, dry := range []bool{true, false} {
 		found, err := c.Revoke(w.t.Context(), control.Revocation{All: true, Why: "x", DryRun: dry})
 		if takes == "denied" {
-			if !errors.Is(err, control.ErrDenied) || len(w.engine.took()) > 0 {
+			if !errors.Is(err, control.ErrDenied) || len(w.engine.Took()) > 0 {
 				w.t.Errorf("revoke: %+v, %v", found, err)
 			}
 			continue
@@ -330,20 +254,17 @@ func (w *world) revokes(c *control.Client, takes, told string) {
 		if err != nil || paths(found) != takes {
 			w.t.Errorf("revoke: %q, %v; want %q", paths(found), err, takes)
 		}
-		got := w.engine.took()
+		got := w.engine.Took()
 		if dry && len(got) > 0 || !dry && (len(got) != 1 || !strings.Contains(got[0], told)) {
 			w.t.Errorf("dry run %t: told %q, want %q", dry, got, told)
 		}
 	}
 	for id, path := range map[plan.ID]string{1: "/runs/a/1", 3: "/runs/b/1"} {
-		p := newFake()
-		w.engine.mu.Lock()
-		w.engine.p = p.p
-		w.engine.mu.Unlock()
+		w.engine.Reset()
 		may := takes != "denied" && strings.Contains(takes, path)
 		_, err := c.Revoke(w.t.Context(), control.Revocation{ID: id})
 		_, byPath := c.Revoke(w.t.Context(), control.Revocation{Path: path})
-		got := w.engine.took()
+		got := w.engine.Took()
 		if may && (err != nil || byPath != nil || len(got) != 2) || !may && (err == nil || byPath == nil || len(got) > 0) {
 			w.t.Errorf("revoke %d: %v; %s: %v; told %q", id, err, path, byPath, got)
 		}
@@ -352,7 +273,7 @@ func (w *world) revokes(c *control.Client, takes, told string) {
 
 // TestWithoutKeys: everybody on the host may do everything, and nobody else may come.
 func TestWithoutKeys(t *testing.T) {
-	w := &world{t: t, engine: newFake()}
+	w := &world{t: t, engine: servicetest.New()}
 	w.serve(Options{Keys: auth.Insecure(), Metrics: prometheus.NewRegistry()})
 	c := w.client("", "")
 	if _, err := c.Ranking(t.Context(), 0); !errors.Is(err, control.ErrStandby) {
@@ -366,7 +287,7 @@ func TestWithoutKeys(t *testing.T) {
 		t.Errorf("a dry run: %+v, %v", st, err)
 	}
 	found, err := c.Revoke(t.Context(), control.Revocation{ID: 3, Why: "enough"})
-	if told := w.engine.took(); err != nil || paths(found) != "/runs/b/1" || len(told) != 1 || !strings.HasPrefix(told[0], "somebody at 127.0.0.1:") {
+	if told := w.engine.Took(); err != nil || paths(found) != "/runs/b/1" || len(told) != 1 || !strings.HasPrefix(told[0], "somebody at 127.0.0.1:") {
 		t.Errorf("%+v, %v; %q", found, err, told)
 	}
 	for name, err := range map[string]error{
@@ -409,7 +330,7 @@ func TestRequests(t *testing.T) {
 	if r, err := c.Ranking(t.Context(), 1); err != nil || len(r.Placements) != 1 || r.All != 3 {
 		t.Errorf("one of the ranking: %+v, %v", r, err)
 	}
-	if told := w.engine.took(); len(told) > 0 {
+	if told := w.engine.Took(); len(told) > 0 {
 		t.Errorf("done all the same: %q", told)
 	}
 	w.drains(c)
@@ -434,7 +355,7 @@ func (w *world) drains(c *control.Client) {
 			w.t.Errorf("drain %t: was %t, is %t", on, was, now.Drained)
 		}
 	}
-	if told := w.engine.took(); !slices.Equal(told, []string{"user-of-ops: {On:true}", "user-of-ops: {On:false}"}) {
+	if told := w.engine.Took(); !slices.Equal(told, []string{"user-of-ops: {On:true}", "user-of-ops: {On:false}"}) {
 		w.t.Errorf("told %q", told)
 	}
 }

@@ -62,6 +62,7 @@ var reserved = []struct {
 	{"binfmt/draft/drafttest", nil, "test code is not linked into programs"},
 	{"binfmt/foreign/foreigntest", nil, "test code is not linked into programs"},
 	{"loader/loadertest", nil, "test code is not linked into programs"},
+	{"controller/service/servicetest", nil, "test code is not linked into programs"},
 	{"store/storetest", nil, "test code is not linked into programs"},
 	{"store/hdfs/internal/fakedn", nil, "test code is not linked into programs"},
 	{"internal/testdata", []string{"internal/hdfstest"}, "test code is not linked into programs"},

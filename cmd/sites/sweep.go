@@ -1,0 +1,73 @@
+package sites
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/controller/control"
+	"github.com/stepahead-io/stepahead/controller/execute"
+	"github.com/stepahead-io/stepahead/controller/temporary"
+)
+
+// SweepOptions say what is swept.
+type SweepOptions struct {
+	// All undoes everything that controllers of these files made; else what should be gone by now.
+	All bool
+	// DryRun changes nothing.
+	DryRun bool
+	// Fence is asked before each change.
+	Fence func(ctx context.Context) error
+	// Spare is the name of the controller whose placements are left alone; "" for none.
+	Spare string
+	Log   *zap.Logger
+}
+
+// margin is how long after its time what was made is left to its own controller, which may be undoing it.
+const margin = 10 * time.Second
+
+// Sweep undoes what controllers left in the stores, and returns what it found to undo, and the stores that it could not look at.
+func Sweep(ctx context.Context, s *Sites, o SweepOptions) (swept []control.Swept, unread []string) {
+	world := execute.Stores{Stores: s, Sites: s.Names, Log: o.Log}
+	survey := world.Survey(ctx)
+	for _, site := range append([]string{""}, s.Names()...) {
+		if !survey.Listed[site] {
+			unread = append(unread, nameOf(site))
+		}
+	}
+	for _, found := range survey.Leavings {
+		if found.Mark.Controller == o.Spare || !(o.All && found.Ours) && found.Left > -margin {
+			continue
+		}
+		w := control.Swept{Site: found.Site, Mark: found.Mark.Name(), Means: found.Mark.Means, Path: found.Mark.Path}
+		var err error
+		if w.Done, err = undo(ctx, s, found, o); err != nil {
+			w.Problem = err.Error()
+		}
+		swept = append(swept, w)
+	}
+	return swept, slices.Clip(unread)
+}
+
+func nameOf(site string) string {
+	if site == "" {
+		return "the home store"
+	}
+	return "site " + site
+}
+
+func undo(ctx context.Context, s *Sites, found execute.Leaving, o SweepOptions) ([]string, error) {
+	st := s.Home()
+	if found.Site != "" {
+		var err error
+		if st, err = s.Site(ctx, found.Site); err != nil {
+			return nil, err
+		}
+	}
+	if o.DryRun {
+		return temporary.Preview(ctx, st, found.Mark)
+	}
+	return temporary.Undo(ctx, st, found.Mark, o.Fence)
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stepahead-io/stepahead/controller/intake"
+)
+
+var (
+	descHints  = prometheus.NewDesc("stepahead_controller_hints_total", "What jobs foretold: new, heard before, older than anything holds, or of jobs that say too much.", []string{"result"}, nil)
+	descAgents = prometheus.NewDesc("stepahead_controller_agents_count", "Agents that hand over what jobs foretell, and those that are known and do not.", []string{"state"}, nil)
+)
+
+// heard exports what became of what was heard.
+type heard struct{ in *intake.Intake }
+
+// Describe implements prometheus.Collector.
+func (heard) Describe(ch chan<- *prometheus.Desc) {
+	ch <- descHints
+	ch <- descAgents
+}
+
+// Collect implements prometheus.Collector.
+func (h heard) Collect(ch chan<- prometheus.Metric) {
+	s := h.in.Stats()
+	for result, n := range map[string]int{"new": s.Told, "repeated": s.Repeated, "expired": s.Expired, "dropped": s.Dropped} {
+		ch <- prometheus.MustNewConstMetric(descHints, prometheus.CounterValue, float64(n), result)
+	}
+	for state, n := range map[string]int{"following": s.Following, "silent": s.Silent} {
+		ch <- prometheus.MustNewConstMetric(descAgents, prometheus.GaugeValue, float64(n), state)
+	}
+}
+
+// silence says that agents do not answer.
+func silence(in *intake.Intake) []string {
+	s := in.Stats()
+	if s.Silent == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("agents: %d of %d hand nothing over: what their jobs foretell is not known; the log says why", s.Silent, s.Silent+s.Following)}
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepahead-io/stepahead/cmd/daemon"
+	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/cmd/sites"
+	"github.com/stepahead-io/stepahead/cmd/version"
+	"github.com/stepahead-io/stepahead/controller/audit"
+	"github.com/stepahead-io/stepahead/controller/execute"
+	"github.com/stepahead-io/stepahead/controller/intake"
+	"github.com/stepahead-io/stepahead/controller/journal"
+	"github.com/stepahead-io/stepahead/controller/lease"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/policy"
+	"github.com/stepahead-io/stepahead/controller/service"
+	"github.com/stepahead-io/stepahead/controller/timeline"
+	"github.com/stepahead-io/stepahead/store"
+)
+
+// program is a controller that runs.
+type program struct {
+	s        settings
+	log      *zap.Logger
+	stores   *sites.Sites
+	rules    *policy.Settings // nil: none were given, and nothing is allowed
+	service  *service.Service
+	registry *prometheus.Registry
+	problems *problems
+	clock    clock
+	looker   *intake.Looker
+	timeline *timeline.Log
+	hup      chan os.Signal
+}
+
+// serve runs a controller until ctx ends, or another one may be the active one.
+func serve(ctx context.Context, s settings, out io.Writer) error {
+	log, err := daemon.NewLog(s.logLevel)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	defer func() { _ = log.Sync() }() // standard error may not support it
+	p := &program{s: s, log: log, problems: newProblems(), clock: clock{time.Now()}, hup: make(chan os.Signal, 1)}
+	signal.Notify(p.hup, syscall.SIGHUP)
+	defer signal.Stop(p.hup)
+	if p.rules, err = loadRules(s.rules); err != nil {
+		return codeOfFile(fmt.Errorf("--policy, --budgets, --prices: %w", err))
+	}
+	if p.rules == nil {
+		log.Warn("no --policy, --budgets and --prices: nothing is allowed, and what is there already is undone")
+	}
+	urls, err := sites.Parse(s.sites)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	if p.stores, err = sites.Open(ctx, s.store, urls); err != nil {
+		return err
+	}
+	defer p.stores.Close()
+	p.looker = intake.NewLooker(intake.LookerOptions{Stores: p.stores, Labels: policy.LabelsOf})
+	p.timeline = timeline.NewLog(s.homeSite)
+	lis, err := net.Listen("tcp", s.at.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	defer lis.Close()
+	return p.run(ctx, lis, out)
+}
+
+// codeOfFile: a file that cannot be read is no mistake in what was given, one that is wrong is.
+func codeOfFile(err error) error {
+	var mistake *policy.Mistake
+	if errors.As(err, &mistake) {
+		return exit.Usage(err)
+	}
+	return err
+}
+
+// run serves, and acts while this controller is the active one.
+func (p *program) run(ctx context.Context, lis net.Listener, out io.Writer) error {
+	p.registry = prometheus.NewRegistry()
+	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	o := service.Options{Version: version.Text(), Log: p.log, Metrics: p.registry}
+	var err error
+	if o.Keys, err = p.s.at.Keyring(p.log, "see and change everything that this controller does"); err != nil {
+		return err
+	}
+	if o.TLS, err = p.s.at.TLS(p.log); err != nil {
+		return err
+	}
+	if p.service, err = service.New(o); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	line := "listening addr=" + lis.Addr().String()
+	if p.s.at.Pages != "" {
+		pages, err := net.Listen("tcp", p.s.at.Pages)
+		if err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
+		line += " metrics=" + pages.Addr().String()
+		group.Go(func() error { return daemon.ServePages(ctx, pages, p.registry, p.service.Handler()) })
+	}
+	group.Go(func() error { return p.service.Run(ctx, lis) })
+	group.Go(func() error { return p.act(ctx) })
+	_, err = fmt.Fprintln(out, line)
+	return errors.Join(err, group.Wait())
+}
+
+// act waits until this controller is the active one, and is it until ctx ends. A dry run needs to be nobody.
+func (p *program) act(ctx context.Context) error {
+	if p.s.dryRun {
+		return p.rehearse(ctx)
+	}
+	claim, err := lease.Acquire(ctx, p.stores.Home(), lease.Options{Waiting: func(err error) {
+		p.log.Info("standby: another controller is the active one, or the store does not answer", zap.Error(err))
+	}})
+	if ctx.Err() != nil {
+		return nil // nobody is told that it waited
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := claim.Release(); err != nil {
+			p.log.Warn("the lease was not given back: it ends by itself", zap.Error(err))
+		}
+	}()
+	j, err := journal.Open(journal.Options{File: p.s.journal})
+	if err != nil {
+		return fmt.Errorf("--journal: %w", err)
+	}
+	defer func() {
+		if err := j.Close(); err != nil {
+			p.log.Error("journal", zap.Error(err))
+		}
+	}()
+	log, err := p.openAudit()
+	if err != nil {
+		return err
+	}
+	defer p.closeAudit(log)
+	name, err := execute.Name(j, p.s.journal)
+	if err != nil {
+		return err
+	}
+	o, err := p.engine(ctx, name)
+	if err != nil {
+		return err
+	}
+	o.Journal, o.Lease = j, claim
+	o.World = p.world()
+	return p.begin(ctx, o, service.Active{Name: name, Audit: log, Held: claim.Held, Sweep: p.sweeper(name, claim.Held)})
+}
+
+// rehearse plans and acts on nothing.
+func (p *program) rehearse(ctx context.Context) error {
+	log, err := p.openAudit()
+	if err != nil {
+		return err
+	}
+	defer p.closeAudit(log)
+	o, err := p.engine(ctx, "dry-run")
+	if err != nil {
+		return err
+	}
+	o.DryRun = true
+	return p.begin(ctx, o, service.Active{Name: "dry-run", Audit: log, DryRun: true})
+}
+
+func (p *program) openAudit() (*audit.Log, error) {
+	if p.s.audit == "" {
+		return nil, nil
+	}
+	l, err := audit.Open(audit.Options{File: p.s.audit, Warn: func(err error) { p.log.Error("audit log", zap.Error(err)) }})
+	if err != nil {
+		return nil, fmt.Errorf("--audit: %w", err)
+	}
+	return l, nil
+}
+
+func (p *program) closeAudit(l *audit.Log) {
+	if l == nil {
+		return
+	}
+	if err := l.Close(); err != nil {
+		p.log.Error("audit log", zap.Error(err))
+	}
+}
+
+// engine returns the options of the engine, but for what only an active controller has.
+func (p *program) engine(ctx context.Context, name string) (execute.Options, error) {
+	o := execute.Options{
+		Plan: plan.Options{Home: p.s.homeSite, Grace: p.s.grace}, Name: name, Clock: p.clock, Log: p.log, Reconcile: p.s.reconcile, Looker: p.looker,
+		Audit: func(e execute.Entry) {
+			p.service.Record(audit.Entry(e))
+			p.timeline.Did(audit.Entry(e), p.clock.Now(), p.clock.Wall())
+			if p.s.dryRun {
+				p.log.Info("dry run", zap.String("what", e.What), zap.Uint64("placement", uint64(e.Placement)), zap.String("path", e.Path), zap.String("site", e.Site), zap.String("why", e.Why))
+			}
+		},
+	}
+	if p.rules != nil {
+		o.Settings = p.rules.Events(p.clock.Wall())
+	}
+	var err error
+	o.Makers, err = p.makers(ctx, name)
+	return o, err
+}
+
+// begin runs the engine, and what tells it of the world, until ctx ends or the engine does.
+func (p *program) begin(ctx context.Context, o execute.Options, a service.Active) error {
+	e, err := execute.New(o)
+	if err != nil {
+		return err
+	}
+	in, facts, err := p.listeners(e, o.Name, p.timeline)
+	if err != nil {
+		return err
+	}
+	p.registry.MustRegister(heard{in})
+	a.Engine, a.Stats, a.Timeline = e, e.Stats, p.timeline
+	a.Problems = func() []string { return append(p.problems.all(), silence(in)...) }
+	group, ctx := errgroup.WithContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group.Go(func() error {
+		defer cancel() // nothing is to be told any more
+		err := e.Run(ctx)
+		if ctx.Err() != nil && !errors.Is(err, store.ErrNotHeld) {
+			return nil // it was to end, whatever that interrupted
+		}
+		return err
+	})
+	beside := func(run func(ctx context.Context) error) {
+		group.Go(func() error {
+			if err := run(ctx); err != nil && ctx.Err() == nil { // the engine has ended, and says why
+				p.log.Debug("ended", zap.Error(err))
+			}
+			return nil
+		})
+	}
+	if p.rules != nil {
+		w := &rulesWatch{files: p.s.rules, tell: e.Tell, problems: p.problems, log: p.log, stamp: stampOf(p.s.rules), held: p.rules}
+		beside(func(ctx context.Context) error { return w.run(ctx, p.hup) })
+	}
+	beside(facts.Run)
+	beside(func(ctx context.Context) error {
+		select {
+		case <-facts.Ready():
+			return in.Run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	p.service.Activate(a)
+	p.log.Info("active", zap.String("controller", a.Name), zap.Bool("dry-run", a.DryRun))
+	return group.Wait()
+}
+
+// clock is the time of this process.
+type clock struct{ began time.Time }
+
+func (c clock) Now() time.Duration                   { return time.Since(c.began) }
+func (clock) Wall() time.Time                        { return time.Now() }
+func (clock) After(d time.Duration) <-chan time.Time { return time.After(d) }

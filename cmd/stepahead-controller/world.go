@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
+	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/cmd/sites"
+	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/copies"
+	"github.com/stepahead-io/stepahead/controller/execute"
+	"github.com/stepahead-io/stepahead/controller/intake"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/policy"
+	"github.com/stepahead-io/stepahead/controller/sources"
+	"github.com/stepahead-io/stepahead/controller/timeline"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/internal/auth"
+)
+
+// makers carry out the means that this controller has. In a dry run nothing is carried out.
+func (p *program) makers(ctx context.Context, name string) (map[plan.Means]controller.Maker, error) {
+	if p.s.dryRun {
+		return nil, nil
+	}
+	key, err := p.key(ctx)
+	if err != nil {
+		return nil, err
+	}
+	makers, err := sources.New(sources.Options{
+		Stores: p.stores, Controller: name, Key: key, Clock: p.clock, Log: p.log,
+		Restored: func(r sources.Restoration) { p.log.Info("restored", zap.Any("file", r)) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	makers[plan.Copy], err = copies.New(copies.Options{
+		Controller: name, Stores: p.stores, Key: key, Clock: p.clock,
+		Labels: func(ctx context.Context, path string) (map[string]string, error) {
+			return policy.LabelsOf(ctx, p.stores.Home(), path)
+		},
+	})
+	return makers, err
+}
+
+// key loads the key that signs what readers are told, and tells the stores of its public half: those that do not take it now have it from before, or
+// their readers read the original.
+func (p *program) key(ctx context.Context) (catalogue.Key, error) {
+	key, err := catalogue.LoadKey(p.s.catalogueKey)
+	if err != nil {
+		return key, fmt.Errorf("--catalogue-key: %w", err)
+	}
+	for _, site := range append([]string{""}, p.stores.Names()...) {
+		st := p.stores.Home()
+		if site != "" {
+			st, err = p.stores.Site(ctx, site)
+		}
+		if err == nil {
+			err = catalogue.PublishKey(ctx, st, key)
+		}
+		if err != nil {
+			p.log.Warn("the catalogue's public key cannot be written: readers trust it only if it is there already", zap.String("site", site), zap.Error(err))
+		}
+	}
+	return key, nil
+}
+
+// told passes events to the engine, and has the timeline hear them.
+type told struct {
+	engine   *execute.Engine
+	timeline *timeline.Log
+	clock    clock
+}
+
+// Tell implements intake.Engine.
+func (t told) Tell(ctx context.Context, who string, ev plan.Event) error {
+	t.timeline.Heard(ev, t.clock.Now())
+	return t.engine.Tell(ctx, who, ev)
+}
+
+// listeners have the engine told what jobs foretell, and how the world fares.
+func (p *program) listeners(e *execute.Engine, name string, log *timeline.Log) (*intake.Intake, *intake.Facts, error) {
+	to := told{e, log, p.clock}
+	report := func(err error) { p.log.Warn("intake", zap.Error(err)) }
+	urls, err := sites.Parse(p.s.sites)
+	if err != nil {
+		return nil, nil, exit.Usage(err)
+	}
+	others, err := p.s.others(urls)
+	if err != nil {
+		return nil, nil, exit.Usage(err)
+	}
+	facts, err := intake.NewFacts(intake.FactsOptions{
+		Engine: to, Clock: p.clock, Stores: p.stores, Looker: p.looker, Controller: name, Sites: others, Measured: true, ReadOnly: p.s.dryRun, Report: report,
+		Cluster: plan.Cluster{NodeRate: int64(p.s.nodeRate), ReadersPerSource: p.s.readersPerSource},
+		Sources: intake.SourcesOf(e.Ask),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	watched, err := p.s.watched()
+	if err != nil {
+		return nil, nil, exit.Usage(err)
+	}
+	client, err := p.agentClient()
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err := intake.New(intake.Options{
+		Engine: to, Clock: p.clock, Store: p.stores.Home(), Registry: p.s.registry, Agents: p.s.heard(), Client: client, Watched: watched, Ledgers: p.s.ledgers,
+		Read: facts.Read, Report: report,
+	})
+	if errors.Is(err, fs.ErrInvalid) {
+		return nil, nil, exit.Usage(err)
+	}
+	return in, facts, err
+}
+
+// tokenTime is how long the token counts that this process gives itself. It is in no file, and ends with the key that signed it.
+const tokenTime = 365 * 24 * time.Hour
+
+// agentClient is how agents are reached: with a token that lets it read what they keep, and nothing else.
+func (p *program) agentClient() (hints.ClientOptions, error) {
+	var o hints.ClientOptions
+	var err error
+	if p.s.agentCA != "" {
+		if o.TLS, err = hints.ClientTLS(p.s.agentCA, p.s.agentCert, p.s.agentKey); err != nil {
+			return o, fmt.Errorf("--agent-ca: %w", err)
+		}
+	}
+	if p.s.at.Keys == "" {
+		return o, nil
+	}
+	ring, err := auth.LoadKeyring(p.s.at.Keys)
+	if err != nil {
+		return o, err
+	}
+	key, ok := ring.First()
+	if !ok {
+		return o, fmt.Errorf("--key %s: no key is in it", p.s.at.Keys)
+	}
+	const who = "stepahead-controller"
+	o.Token, err = auth.Mint(key, auth.Claims{Job: who, User: who, Roots: []string{"/"}, Rights: []string{auth.RightRelay}, Expires: time.Now().Add(tokenTime)})
+	return o, err
+}
