@@ -7,6 +7,7 @@ func commands() []*cobra.Command {
 	return []*cobra.Command{
 		newCatCommand(),
 		newCheckpointCommand(),
+		newCtlCommand(),
 		newDigestCommand(),
 		newIndexCommand(),
 		newInspectCommand(),

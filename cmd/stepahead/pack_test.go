@@ -195,6 +195,11 @@ func TestByteSize(t *testing.T) {
 			t.Errorf("%q is accepted", text)
 		}
 	}
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1 << 10: "1 KiB", 1023 << 10: "1023 KiB", 1 << 50: "1024 TiB"} {
+		if s := formatBytes(n); s != want {
+			t.Errorf("%d bytes are %s, want %s", n, s, want)
+		}
+	}
 	if s := formatBytes(1536 << 20); s != "1.5 GiB" {
 		t.Error(s)
 	}

@@ -68,7 +68,10 @@ func formatBytes(n int64) string {
 	text := fmt.Sprintf("%d B", n)
 	for _, u := range sizeUnits {
 		if n >= u.bytes {
-			text = fmt.Sprintf("%.3g %s", float64(n)/float64(u.bytes), u.suffix)
+			v := float64(n) / float64(u.bytes)
+			if text = fmt.Sprintf("%.3g %s", v, u.suffix); v >= 999.5 { // %g would write 1e+03
+				text = fmt.Sprintf("%.0f %s", v, u.suffix)
+			}
 		}
 	}
 	return text

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
@@ -67,6 +68,7 @@ Hand it to the trainer as token= or STEPAHEAD_TOKEN. Who has it can do what it s
 
 func newTokenKeygenCommand() *cobra.Command {
 	var file, id string
+	var forCatalogue bool
 	c := &cobra.Command{
 		Use:   "keygen --key FILE",
 		Short: "Write a new key file that only its owner can read",
@@ -75,17 +77,22 @@ func newTokenKeygenCommand() *cobra.Command {
 			if file == "" {
 				return exit.Usage(errNoKeyFile)
 			}
-			if err := auth.GenerateKeyFile(file, id); errors.Is(err, fs.ErrInvalid) {
+			generate, use := auth.GenerateKeyFile, "agents and controllers (--key)"
+			if forCatalogue {
+				generate, use = catalogue.GenerateKeyFile, "controllers (--catalogue-key)"
+			}
+			if err := generate(file, id); errors.Is(err, fs.ErrInvalid) {
 				return exit.Usage(fmt.Errorf("token keygen: %w", err))
 			} else if err != nil {
 				return fmt.Errorf("token keygen: %w", err)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "wrote %s with the key %q: give it to agents (--key) and keep it from everybody else\n", file, id)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "wrote %s with the key %q: give it to %s and keep it from everybody else\n", file, id, use)
 			return err
 		},
 	}
 	c.Flags().StringVar(&file, "key", "", "key file to write; it must not exist")
 	c.Flags().StringVar(&id, "key-id", "k1", "the key's id, which every token names")
+	c.Flags().BoolVar(&forCatalogue, "catalogue", false, "a key with which a controller signs what it tells readers, in place of one for tokens")
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
@@ -60,6 +61,20 @@ func TestTokenMint(t *testing.T) {
 	}
 }
 
+// TestCatalogueKeygen: a key of the other kind, which no token can be made with.
+func TestCatalogueKeygen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "catalogue.key")
+	if code, out, errOut := runToken(t, "keygen", "--catalogue", "--key", file, "--key-id", "c7"); code != exit.OK || !strings.Contains(out, "--catalogue-key") {
+		t.Fatalf("%d, %s%s", code, out, errOut)
+	}
+	if k, err := catalogue.LoadKey(file); err != nil || k.ID != "c7" {
+		t.Errorf("%v, %v", k, err)
+	}
+	if code, _, _ := runToken(t, "mint", "--key", file, "--job", "j", "--user", "u", "--root", "/"); code == exit.OK {
+		t.Error("a token was made with it")
+	}
+}
+
 func TestTokenRefuses(t *testing.T) {
 	folder := t.TempDir()
 	key := filepath.Join(folder, "agent.key")
@@ -92,6 +107,7 @@ func TestTokenRefuses(t *testing.T) {
 		"right":           {append(good, "--rights", "fetch,write"), exit.Misused, "write"},
 		"root above":      {append(good, "--root", "/a/../b"), exit.Misused, "/a/../b"},
 		"root URL":        {append(good, "--root", "hdfs://ns/a"), exit.Misused, "URL"},
+		"a token's key":   {[]string{"keygen", "--catalogue", "--key", key}, exit.Environment, "exists"},
 		"keygen over":     {[]string{"keygen", "--key", key}, exit.Environment, "exists"},
 		"keygen id":       {[]string{"keygen", "--key", key + "2", "--key-id", "a b"}, exit.Misused, "key id"},
 		"keygen no key":   {[]string{"keygen"}, exit.Misused, "--key"},
