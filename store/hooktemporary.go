@@ -8,6 +8,7 @@ var (
 	_ PlacedCreator  = (*hooked)(nil)
 	_ Protector      = (*hooked)(nil)
 	_ NodeLister     = (*hooked)(nil)
+	_ Mover          = (*hooked)(nil)
 )
 
 func (h *hooked) Attribute(ctx context.Context, name, attribute string) (value []byte, ok bool, err error) {
@@ -88,4 +89,12 @@ func (h *hooked) Nodes(ctx context.Context) (nodes []Node, err error) {
 		return err
 	})
 	return nodes, err
+}
+
+func (h *hooked) MoveReplica(ctx context.Context, name string, off int64, from, to string) error {
+	m, can := h.inner.(Mover)
+	if !can {
+		return unsupported("MoveReplica", h.inner.Address(name))
+	}
+	return h.around(ctx, &call{op: opReplicate, name: name}, func() error { return m.MoveReplica(ctx, name, off, from, to) })
 }

@@ -113,3 +113,11 @@ type Node struct {
 type NodeLister interface {
 	Nodes(ctx context.Context) ([]Node, error)
 }
+
+// Mover is implemented by stores that can move one replica of one block.
+type Mover interface {
+	// MoveReplica has the replica of the block at off that one node has lie on another one instead; both are named as in Replica.Node. It returns when the
+	// other one has it; the first loses its own soon after. A caller who may not, where stores want more than the right to write the file, gets an error that
+	// matches fs.ErrPermission.
+	MoveReplica(ctx context.Context, name string, off int64, from, to string) error
+}

@@ -330,6 +330,19 @@ func (p *process) SetStoragePolicy(ctx context.Context, name, policy string) err
 	})
 }
 
+func (p *process) MoveReplica(ctx context.Context, name string, off int64, from, to string) error {
+	return p.change(fmt.Sprintf("move block %d", off), func() error {
+		return p.with(ctx, "MoveReplica", name, func(f *inode) {
+			b := f.blocks[off/p.blockSize]
+			for i, r := range b {
+				if p.nodes[r.node].name == from {
+					b[i].node = slices.IndexFunc(p.nodes, func(n *node) bool { return n.name == to })
+				}
+			}
+		})
+	})
+}
+
 // tree is every file and how it lies, once all replicas have come and gone.
 func (c *cluster) tree(t testing.TB) string {
 	t.Helper()

@@ -194,7 +194,7 @@ func (r raised) Extend(ctx context.Context, p controller.Placement, t controller
 	return err
 }
 
-// Remove lowers the file, waits until the replicas that were made are gone, and reports how those lie that stay.
+// Remove lowers the file, waits until the replicas that were made are gone, moves those back that a plain raise has moved, where it may, and reports how they lie.
 func (r raised) Remove(ctx context.Context, p controller.Placement, t controller.Tools) error {
 	if _, err := r.undo(ctx, p.Make.ID, t); err != nil {
 		return err
@@ -210,35 +210,82 @@ func (r raised) Remove(ctx context.Context, p controller.Placement, t controller
 	if err != nil || f.Size == 0 {
 		return err
 	}
-	return r.verify(ctx, s, p, f)
+	return r.verify(ctx, s, p, f, t)
 }
 
-func (r raised) verify(ctx context.Context, s subject, p controller.Placement, f located) error {
-	_, beforeMost, beforeAll := f.Spread.counts()
+// verify waits until what was made is gone, repairs what a plain raise has moved, and reports.
+func (r raised) verify(ctx context.Context, s subject, p controller.Placement, f located, t controller.Tools) error {
+	now, gone, err := r.settled(ctx, s, f)
+	if err != nil || now == nil {
+		return err
+	}
+	var refused error
+	if r.policy == "" && gone {
+		if refused = r.repair(ctx, s, f.Spread, *now, t); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if now, gone, err = r.settled(ctx, s, f); err != nil || now == nil {
+			return err
+		}
+	}
+	_, _, before := f.Spread.counts()
+	_, _, after := now.counts()
+	r.report(Restoration{
+		Placement: p.Make.ID, Means: p.Make.Means, Path: s.name, Blocks: len(now.Blocks), Before: before, Kept: f.Spread.keeps(*now), After: after,
+		FullestBefore: f.Spread.fullest(), FullestAfter: now.fullest(), Excess: !gone, Refused: refused,
+	})
+	return nil
+}
+
+// settled returns where a file lies when it has no more replicas than it had, or when they were waited for in vain. It returns nil for a file that is not there
+// any more, or is another version: there is nothing to compare.
+func (r raised) settled(ctx context.Context, s subject, f located) (now *spread, gone bool, err error) {
+	_, beforeMost, _ := f.Spread.counts()
 	until := r.o.Clock.Now() + r.o.Patience
 	for {
 		now, err := s.placed(ctx, f.Size)
-		_, most, all := now.counts()
+		_, most, _ := now.counts()
 		gone := most <= max(beforeMost, f.Was.Replicas)
 		late := r.o.Clock.Now() >= until
 		switch reason := reasonOf(err); {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return nil, false, ctx.Err()
 		case err != nil && (reason == plan.ReasonSource || reason == plan.ReasonIdentity):
-			return nil // the file is gone: there is nothing to compare
+			return nil, false, nil
 		case err != nil && late:
-			return explain(err)
+			return nil, false, explain(err)
 		case err == nil && (gone || late):
-			r.report(Restoration{
-				Placement: p.Make.ID, Means: p.Make.Means, Path: s.name, Blocks: len(now.Blocks), Before: beforeAll, Kept: f.Spread.keeps(now), After: all,
-				FullestBefore: f.Spread.fullest(), FullestAfter: now.fullest(), Excess: !gone,
-			})
-			return nil
+			return &now, gone, nil
 		}
 		if err := r.pause(ctx); err != nil {
-			return err
+			return nil, false, err
 		}
 	}
+}
+
+// repair moves replicas back to where they were, one after the other, until that is refused. It returns why it could not move all.
+func (r raised) repair(ctx context.Context, s subject, was, now spread, t controller.Tools) error {
+	moves := was.moves(now)
+	if len(moves) == 0 {
+		return nil
+	}
+	mover, ok := s.st.(store.Mover)
+	if !ok {
+		return fmt.Errorf("this store moves no replicas: %w", errors.ErrUnsupported)
+	}
+	var failed error
+	for _, m := range moves {
+		if err := t.Fence(ctx); err != nil {
+			return err
+		}
+		if err := mover.MoveReplica(ctx, s.name, m.off, m.from, m.to); err != nil {
+			failed = err
+			if store.ClassOf(err) == store.Permanent {
+				return err
+			}
+		}
+	}
+	return failed
 }
 
 // placed is where the file lies, if it still is the version that was raised.

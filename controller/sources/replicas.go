@@ -123,6 +123,27 @@ func (s spread) keeps(now spread) (kept int) {
 	return kept
 }
 
+// move is one replica that is to lie on another node.
+type move struct {
+	off      int64
+	from, to string
+}
+
+// moves returns what has to be moved so that a file that lies as now says lies as s says: each node that lost a block gets it from one that did not have it.
+func (s spread) moves(now spread) (moves []move) {
+	for _, b := range now.Blocks {
+		had, has := s.nodes(b.Off, b.Len), now.nodes(b.Off, b.Len)
+		extra := slices.DeleteFunc(slices.Clone(has), func(n string) bool { return slices.Contains(had, n) })
+		for _, to := range had {
+			if len(extra) > 0 && !slices.Contains(has, to) {
+				moves = append(moves, move{b.Off, extra[0], to})
+				extra = extra[1:]
+			}
+		}
+	}
+	return moves
+}
+
 // Restoration says how the replicas of a file that was raised lie after it was lowered, against before it was raised.
 type Restoration struct {
 	Placement plan.ID
@@ -134,6 +155,8 @@ type Restoration struct {
 	FullestBefore, FullestAfter int
 	// Excess says that replicas which were made are still there: the store removes them later.
 	Excess bool
+	// Refused is why those that a plain raise had moved were not all moved back; nil for no reason.
+	Refused error
 }
 
 // Exact tells whether all is as it was.
@@ -146,8 +169,8 @@ func (r Restoration) String() string {
 	if r.Excess {
 		fmt.Fprintf(&b, "; there are %d replicas yet", r.After)
 	}
-	if !r.Exact() && !r.Excess {
-		fmt.Fprintf(&b, "; the store has moved %d", r.Before-r.Kept)
+	if r.Refused != nil {
+		fmt.Fprintf(&b, "; the others were not all moved back: %v", r.Refused)
 	}
 	return b.String()
 }

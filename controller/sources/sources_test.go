@@ -130,10 +130,13 @@ func TestAll(t *testing.T) {
 		means        plan.Means
 		extra, nodes int
 		exact        bool
-	}{{plan.Even, 0, 9, true}, {plan.Sibling, 6, 9, true}, {plan.StorageType, 5, 9, true}, {plan.Raise, 1, 40, false}} {
-		t.Run(string(test.means), func(t *testing.T) {
+	}{{plan.Even, 0, 9, true}, {plan.Sibling, 6, 9, true}, {plan.StorageType, 5, 9, true}, {plan.Raise, 1, 40, true}, {plan.Raise, 1, 40, false}} {
+		t.Run(fmt.Sprint(test.means, test.exact), func(t *testing.T) {
 			c := newCluster(t, test.nodes, test.nodes)
 			c.lag = 3
+			if !test.exact {
+				c.refuse["MoveReplica"] = fs.ErrPermission
+			}
 			content := put(t, c, 16)
 			before := c.tree(t)
 			r := newRig(t, &process{cluster: c})
@@ -162,7 +165,7 @@ func TestAll(t *testing.T) {
 				t.Errorf("marks: %v, %v", left, err)
 			}
 			for _, x := range r.restored {
-				if x.Exact() != (after == before) || x.Before != 48 || x.After != 48 {
+				if x.Exact() != (after == before) || x.Before != 48 || x.After != 48 || errors.Is(x.Refused, fs.ErrPermission) == test.exact {
 					t.Errorf("reported %+v", x)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,6 +92,23 @@ func whoMayRead(t *testing.T, c *hdfstest.Cluster, agent, helpless *hdfs.Store, 
 	}
 }
 
+// noMoves: where blocks have tokens no owner of a file moves its replicas, and is told why.
+func noMoves(t *testing.T, c *hdfstest.Cluster, dir string, s *hdfs.Store) {
+	c.Put(dir+"/single", []byte("text"), 1, blockSize)
+	rows, err := s.Locate(t.Context(), "/file", 0, 1) // on both nodes
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := s.Locate(t.Context(), "/single", 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := slices.IndexFunc(rows, func(r store.Replica) bool { return r.Node != at[0].Node })
+	if err := s.MoveReplica(t.Context(), "/single", 0, at[0].Node, rows[other].Node); !errors.Is(err, fs.ErrPermission) || store.ClassOf(err) != store.Permanent {
+		t.Errorf("moving a replica: %v", err)
+	}
+}
+
 // TestKerberos: a secure cluster is read with a keytab and with tokens of both forms, under every protection, and
 // not by those who should not.
 func TestKerberos(t *testing.T) {
@@ -126,7 +144,9 @@ func secure(t *testing.T, c *hdfstest.Cluster) {
 	if p := trainer.Principal(); p != hdfstest.User+"@"+c.Realm().Realm {
 		t.Errorf("principal %s", p)
 	}
-	readWhole(t, open(t, c, dir, as(namenode.AuthOptions{Kerberos: trainer})), "/file", data)
+	owner := open(t, c, dir, as(namenode.AuthOptions{Kerberos: trainer}))
+	readWhole(t, owner, "/file", data)
+	noMoves(t, c, dir, owner)
 	for _, newer := range []bool{false, true} {
 		file := c.DelegationToken(hdfstest.User, hdfstest.Superuser, newer) // who may cancel it
 		tokens, err := token.Read(file)

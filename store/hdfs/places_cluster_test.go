@@ -1,8 +1,11 @@
 package hdfs_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"testing"
 	"time"
@@ -26,6 +29,7 @@ func TestPlaces(t *testing.T) {
 	storetest.RunTyped(t, func(t *testing.T) storetest.TypedStore { return open(t, c, c.Dir(t), hdfs.Options{}) })
 	t.Run("unknown nodes", func(t *testing.T) { testUnknownNodes(t, c) })
 	t.Run("nodes", func(t *testing.T) { testNodes(t, c, nodes) })
+	t.Run("move", func(t *testing.T) { testMove(t, c) })
 	t.Run("a node starts again", func(t *testing.T) {
 		c.Kill(0)
 		c.Restart(0, true)
@@ -33,6 +37,61 @@ func TestPlaces(t *testing.T) {
 		c.Restart(3, true)
 		testNodes(t, c, nodes)
 	})
+}
+
+// testMove: one replica of one block moves to a node that had none, and the others stay.
+func testMove(t *testing.T, c *hdfstest.Cluster) {
+	root := c.Dir(t)
+	c.Put(root+"/f", hdfstest.Bytes(3, 3*blockSize), 3, blockSize)
+	c.Put(root+"/all", hdfstest.Bytes(4, blockSize), 9, blockSize)
+	c.WaitReplication(root+"/f", 3)
+	c.WaitReplication(root+"/all", 9)
+	s := open(t, c, root, hdfs.Options{})
+	if _, err := s.Locate(t.Context(), "/all", 0, 1); err != nil { // every node is known by then
+		t.Fatal(err)
+	}
+	uuid := func(n int) string { return c.DataNodes()[n].UUID }
+	before := c.Locations(root + "/f")
+	free := slices.IndexFunc([]int{0, 1, 2, 3, 4, 5, 6, 7, 8}, func(n int) bool { return !slices.Contains(before[1].Nodes, n) })
+	from, to := before[1].Nodes[0], free
+	for range 2 { // the second time it is there
+		if err := s.MoveReplica(t.Context(), "/f", blockSize+1, uuid(from), uuid(to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved := func() bool {
+		now := c.Locations(root + "/f")[1].Nodes
+		return len(now) == 3 && slices.Contains(now, to) && !slices.Contains(now, from)
+	}
+	for began := time.Now(); !moved(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("block 1 is on %v: it was to move from %d to %d", c.Locations(root + "/f")[1].Nodes, from, to)
+		}
+	}
+	for i, b := range c.Locations(root + "/f") {
+		if slices.Sort(b.Nodes); i != 1 && !slices.Equal(b.Nodes, slices.Sorted(slices.Values(before[i].Nodes))) {
+			t.Errorf("block %d is on %v, was on %v", i, b.Nodes, before[i].Nodes)
+		}
+	}
+	if got := c.Get(root + "/f"); !bytes.Equal(got, hdfstest.Bytes(3, 3*blockSize)) {
+		t.Error("the file has other bytes")
+	}
+	for _, bad := range []struct {
+		name     string
+		off      int64
+		from, to string
+		want     error
+	}{
+		{"/f", 0, "nobody", uuid(free), fs.ErrNotExist}, {"/f", 0, uuid(before[0].Nodes[0]), "nobody", store.ErrUnavailable},
+		{"/f", 3 * blockSize, uuid(0), uuid(1), store.ErrRange}, {"/none", 0, uuid(0), uuid(1), fs.ErrNotExist},
+	} {
+		if slices.Contains(before[0].Nodes, free) && bad.want == fs.ErrNotExist && bad.name == "/f" {
+			continue // it has that block
+		}
+		if err := s.MoveReplica(t.Context(), bad.name, bad.off, bad.from, bad.to); !errors.Is(err, bad.want) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
 }
 
 // testUnknownNodes: a store that has heard of no node yet gives back blocks on those that are left out.

@@ -16,6 +16,7 @@ const (
 	transferVersion = 28
 	opWrite         = 80
 	opRead          = 81
+	opReplace       = 83
 )
 
 // maxAnswer bounds the message that answers an operation: it holds numbers and an exception's text.

@@ -139,7 +139,7 @@ func (x *Checksum_Type) UnmarshalJSON(b []byte) error {
 
 // Deprecated: Use Checksum_Type.Descriptor instead.
 func (Checksum_Type) EnumDescriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{6, 0}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{7, 0}
 }
 
 type BlockOpResponse_Status int32
@@ -231,7 +231,7 @@ func (x *BlockOpResponse_Status) UnmarshalJSON(b []byte) error {
 
 // Deprecated: Use BlockOpResponse_Status.Descriptor instead.
 func (BlockOpResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{8, 0}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{9, 0}
 }
 
 type BlockChecksumOptions_Type int32
@@ -287,7 +287,7 @@ func (x *BlockChecksumOptions_Type) UnmarshalJSON(b []byte) error {
 
 // Deprecated: Use BlockChecksumOptions_Type.Descriptor instead.
 func (BlockChecksumOptions_Type) EnumDescriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{11, 0}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{12, 0}
 }
 
 type DataTransferEncryptorMessage_Status int32
@@ -346,7 +346,7 @@ func (x *DataTransferEncryptorMessage_Status) UnmarshalJSON(b []byte) error {
 
 // Deprecated: Use DataTransferEncryptorMessage_Status.Descriptor instead.
 func (DataTransferEncryptorMessage_Status) EnumDescriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{14, 0}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{15, 0}
 }
 
 type BaseHeader struct {
@@ -724,6 +724,77 @@ func (x *OpWriteBlock) GetTargetStorageIds() []string {
 	return nil
 }
 
+// OpReplaceBlock has the node that is asked copy a replica from source, which has one. The NameNode removes the one of the node that del_hint names (by its
+// UUID) when it knows of the new one.
+type OpReplaceBlock struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Header  *BaseHeader            `protobuf:"bytes,1,req,name=header" json:"header,omitempty"`
+	DelHint *string                `protobuf:"bytes,2,req,name=del_hint,json=delHint" json:"del_hint,omitempty"`
+	Source  *DatanodeInfo          `protobuf:"bytes,3,req,name=source" json:"source,omitempty"`
+	// storage_type is what the new replica is to lie on.
+	StorageType   *uint32 `protobuf:"varint,4,opt,name=storage_type,json=storageType" json:"storage_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpReplaceBlock) Reset() {
+	*x = OpReplaceBlock{}
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpReplaceBlock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpReplaceBlock) ProtoMessage() {}
+
+func (x *OpReplaceBlock) ProtoReflect() protoreflect.Message {
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpReplaceBlock.ProtoReflect.Descriptor instead.
+func (*OpReplaceBlock) Descriptor() ([]byte, []int) {
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *OpReplaceBlock) GetHeader() *BaseHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *OpReplaceBlock) GetDelHint() string {
+	if x != nil && x.DelHint != nil {
+		return *x.DelHint
+	}
+	return ""
+}
+
+func (x *OpReplaceBlock) GetSource() *DatanodeInfo {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *OpReplaceBlock) GetStorageType() uint32 {
+	if x != nil && x.StorageType != nil {
+		return *x.StorageType
+	}
+	return 0
+}
+
 // PipelineAck answers one packet: a status for each node, first that which was asked.
 type PipelineAck struct {
 	state         protoimpl.MessageState   `protogen:"open.v1"`
@@ -735,7 +806,7 @@ type PipelineAck struct {
 
 func (x *PipelineAck) Reset() {
 	*x = PipelineAck{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[5]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +818,7 @@ func (x *PipelineAck) String() string {
 func (*PipelineAck) ProtoMessage() {}
 
 func (x *PipelineAck) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[5]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +831,7 @@ func (x *PipelineAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PipelineAck.ProtoReflect.Descriptor instead.
 func (*PipelineAck) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{5}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PipelineAck) GetSeqno() int64 {
@@ -787,7 +858,7 @@ type Checksum struct {
 
 func (x *Checksum) Reset() {
 	*x = Checksum{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[6]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +870,7 @@ func (x *Checksum) String() string {
 func (*Checksum) ProtoMessage() {}
 
 func (x *Checksum) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[6]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +883,7 @@ func (x *Checksum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checksum.ProtoReflect.Descriptor instead.
 func (*Checksum) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{6}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Checksum) GetType() Checksum_Type {
@@ -840,7 +911,7 @@ type ReadOpChecksumInfo struct {
 
 func (x *ReadOpChecksumInfo) Reset() {
 	*x = ReadOpChecksumInfo{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[7]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +923,7 @@ func (x *ReadOpChecksumInfo) String() string {
 func (*ReadOpChecksumInfo) ProtoMessage() {}
 
 func (x *ReadOpChecksumInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[7]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +936,7 @@ func (x *ReadOpChecksumInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOpChecksumInfo.ProtoReflect.Descriptor instead.
 func (*ReadOpChecksumInfo) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{7}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReadOpChecksumInfo) GetChecksum() *Checksum {
@@ -896,7 +967,7 @@ type BlockOpResponse struct {
 
 func (x *BlockOpResponse) Reset() {
 	*x = BlockOpResponse{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[8]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +979,7 @@ func (x *BlockOpResponse) String() string {
 func (*BlockOpResponse) ProtoMessage() {}
 
 func (x *BlockOpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[8]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +992,7 @@ func (x *BlockOpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockOpResponse.ProtoReflect.Descriptor instead.
 func (*BlockOpResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{8}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *BlockOpResponse) GetStatus() BlockOpResponse_Status {
@@ -985,7 +1056,7 @@ const (
 
 func (x *PacketHeader) Reset() {
 	*x = PacketHeader{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[9]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1068,7 @@ func (x *PacketHeader) String() string {
 func (*PacketHeader) ProtoMessage() {}
 
 func (x *PacketHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[9]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1081,7 @@ func (x *PacketHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PacketHeader.ProtoReflect.Descriptor instead.
 func (*PacketHeader) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{9}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PacketHeader) GetOffsetInBlock() int64 {
@@ -1057,7 +1128,7 @@ type ClientReadStatus struct {
 
 func (x *ClientReadStatus) Reset() {
 	*x = ClientReadStatus{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[10]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1140,7 @@ func (x *ClientReadStatus) String() string {
 func (*ClientReadStatus) ProtoMessage() {}
 
 func (x *ClientReadStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[10]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1153,7 @@ func (x *ClientReadStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientReadStatus.ProtoReflect.Descriptor instead.
 func (*ClientReadStatus) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{10}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ClientReadStatus) GetStatus() BlockOpResponse_Status {
@@ -1107,7 +1178,7 @@ const (
 
 func (x *BlockChecksumOptions) Reset() {
 	*x = BlockChecksumOptions{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[11]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1190,7 @@ func (x *BlockChecksumOptions) String() string {
 func (*BlockChecksumOptions) ProtoMessage() {}
 
 func (x *BlockChecksumOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[11]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1203,7 @@ func (x *BlockChecksumOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockChecksumOptions.ProtoReflect.Descriptor instead.
 func (*BlockChecksumOptions) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{11}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BlockChecksumOptions) GetType() BlockChecksumOptions_Type {
@@ -1159,7 +1230,7 @@ type OpBlockChecksum struct {
 
 func (x *OpBlockChecksum) Reset() {
 	*x = OpBlockChecksum{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[12]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1242,7 @@ func (x *OpBlockChecksum) String() string {
 func (*OpBlockChecksum) ProtoMessage() {}
 
 func (x *OpBlockChecksum) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[12]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1255,7 @@ func (x *OpBlockChecksum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpBlockChecksum.ProtoReflect.Descriptor instead.
 func (*OpBlockChecksum) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{12}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OpBlockChecksum) GetHeader() *BaseHeader {
@@ -1214,7 +1285,7 @@ type OpBlockChecksumResponse struct {
 
 func (x *OpBlockChecksumResponse) Reset() {
 	*x = OpBlockChecksumResponse{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[13]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1297,7 @@ func (x *OpBlockChecksumResponse) String() string {
 func (*OpBlockChecksumResponse) ProtoMessage() {}
 
 func (x *OpBlockChecksumResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[13]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1310,7 @@ func (x *OpBlockChecksumResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpBlockChecksumResponse.ProtoReflect.Descriptor instead.
 func (*OpBlockChecksumResponse) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{13}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OpBlockChecksumResponse) GetBytesPerCrc() uint32 {
@@ -1292,7 +1363,7 @@ type DataTransferEncryptorMessage struct {
 
 func (x *DataTransferEncryptorMessage) Reset() {
 	*x = DataTransferEncryptorMessage{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[14]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1375,7 @@ func (x *DataTransferEncryptorMessage) String() string {
 func (*DataTransferEncryptorMessage) ProtoMessage() {}
 
 func (x *DataTransferEncryptorMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[14]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1388,7 @@ func (x *DataTransferEncryptorMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataTransferEncryptorMessage.ProtoReflect.Descriptor instead.
 func (*DataTransferEncryptorMessage) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{14}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DataTransferEncryptorMessage) GetStatus() DataTransferEncryptorMessage_Status {
@@ -1375,7 +1446,7 @@ type CipherOption struct {
 
 func (x *CipherOption) Reset() {
 	*x = CipherOption{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[15]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1458,7 @@ func (x *CipherOption) String() string {
 func (*CipherOption) ProtoMessage() {}
 
 func (x *CipherOption) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[15]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1471,7 @@ func (x *CipherOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CipherOption.ProtoReflect.Descriptor instead.
 func (*CipherOption) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{15}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CipherOption) GetSuite() FileEncryptionInfo_Suite {
@@ -1448,7 +1519,7 @@ type HandshakeSecret struct {
 
 func (x *HandshakeSecret) Reset() {
 	*x = HandshakeSecret{}
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[16]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1531,7 @@ func (x *HandshakeSecret) String() string {
 func (*HandshakeSecret) ProtoMessage() {}
 
 func (x *HandshakeSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[16]
+	mi := &file_store_hdfs_hproto_transfer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1544,7 @@ func (x *HandshakeSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandshakeSecret.ProtoReflect.Descriptor instead.
 func (*HandshakeSecret) Descriptor() ([]byte, []int) {
-	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{16}
+	return file_store_hdfs_hproto_transfer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HandshakeSecret) GetSecret() []byte {
@@ -1531,7 +1602,12 @@ const file_store_hdfs_hproto_transfer_proto_rawDesc = "" +
 	"\x05Stage\x12\x1c\n" +
 	"\x18SETUP_STREAMING_RECOVERY\x10\x03\x12\x12\n" +
 	"\x0eCLOSE_RECOVERY\x10\x05\x12\x10\n" +
-	"\fSETUP_CREATE\x10\x06\"d\n" +
+	"\fSETUP_CREATE\x10\x06\"\xbe\x01\n" +
+	"\x0eOpReplaceBlock\x125\n" +
+	"\x06header\x18\x01 \x02(\v2\x1d.stepahead.hdfs.v1.BaseHeaderR\x06header\x12\x19\n" +
+	"\bdel_hint\x18\x02 \x02(\tR\adelHint\x127\n" +
+	"\x06source\x18\x03 \x02(\v2\x1f.stepahead.hdfs.v1.DatanodeInfoR\x06source\x12!\n" +
+	"\fstorage_type\x18\x04 \x01(\rR\vstorageType\"d\n" +
 	"\vPipelineAck\x12\x14\n" +
 	"\x05seqno\x18\x01 \x02(\x12R\x05seqno\x12?\n" +
 	"\x05reply\x18\x02 \x03(\x0e2).stepahead.hdfs.v1.BlockOpResponse.StatusR\x05reply\"\x97\x01\n" +
@@ -1628,7 +1704,7 @@ func file_store_hdfs_hproto_transfer_proto_rawDescGZIP() []byte {
 }
 
 var file_store_hdfs_hproto_transfer_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_store_hdfs_hproto_transfer_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_store_hdfs_hproto_transfer_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_store_hdfs_hproto_transfer_proto_goTypes = []any{
 	(OpWriteBlock_Stage)(0),                  // 0: stepahead.hdfs.v1.OpWriteBlock.Stage
 	(Checksum_Type)(0),                       // 1: stepahead.hdfs.v1.Checksum.Type
@@ -1640,54 +1716,57 @@ var file_store_hdfs_hproto_transfer_proto_goTypes = []any{
 	(*CachingStrategy)(nil),                  // 7: stepahead.hdfs.v1.CachingStrategy
 	(*OpReadBlock)(nil),                      // 8: stepahead.hdfs.v1.OpReadBlock
 	(*OpWriteBlock)(nil),                     // 9: stepahead.hdfs.v1.OpWriteBlock
-	(*PipelineAck)(nil),                      // 10: stepahead.hdfs.v1.PipelineAck
-	(*Checksum)(nil),                         // 11: stepahead.hdfs.v1.Checksum
-	(*ReadOpChecksumInfo)(nil),               // 12: stepahead.hdfs.v1.ReadOpChecksumInfo
-	(*BlockOpResponse)(nil),                  // 13: stepahead.hdfs.v1.BlockOpResponse
-	(*PacketHeader)(nil),                     // 14: stepahead.hdfs.v1.PacketHeader
-	(*ClientReadStatus)(nil),                 // 15: stepahead.hdfs.v1.ClientReadStatus
-	(*BlockChecksumOptions)(nil),             // 16: stepahead.hdfs.v1.BlockChecksumOptions
-	(*OpBlockChecksum)(nil),                  // 17: stepahead.hdfs.v1.OpBlockChecksum
-	(*OpBlockChecksumResponse)(nil),          // 18: stepahead.hdfs.v1.OpBlockChecksumResponse
-	(*DataTransferEncryptorMessage)(nil),     // 19: stepahead.hdfs.v1.DataTransferEncryptorMessage
-	(*CipherOption)(nil),                     // 20: stepahead.hdfs.v1.CipherOption
-	(*HandshakeSecret)(nil),                  // 21: stepahead.hdfs.v1.HandshakeSecret
-	(*ExtendedBlock)(nil),                    // 22: stepahead.hdfs.v1.ExtendedBlock
-	(*Token)(nil),                            // 23: stepahead.hdfs.v1.Token
-	(*DatanodeInfo)(nil),                     // 24: stepahead.hdfs.v1.DatanodeInfo
-	(FileEncryptionInfo_Suite)(0),            // 25: stepahead.hdfs.v1.FileEncryptionInfo.Suite
+	(*OpReplaceBlock)(nil),                   // 10: stepahead.hdfs.v1.OpReplaceBlock
+	(*PipelineAck)(nil),                      // 11: stepahead.hdfs.v1.PipelineAck
+	(*Checksum)(nil),                         // 12: stepahead.hdfs.v1.Checksum
+	(*ReadOpChecksumInfo)(nil),               // 13: stepahead.hdfs.v1.ReadOpChecksumInfo
+	(*BlockOpResponse)(nil),                  // 14: stepahead.hdfs.v1.BlockOpResponse
+	(*PacketHeader)(nil),                     // 15: stepahead.hdfs.v1.PacketHeader
+	(*ClientReadStatus)(nil),                 // 16: stepahead.hdfs.v1.ClientReadStatus
+	(*BlockChecksumOptions)(nil),             // 17: stepahead.hdfs.v1.BlockChecksumOptions
+	(*OpBlockChecksum)(nil),                  // 18: stepahead.hdfs.v1.OpBlockChecksum
+	(*OpBlockChecksumResponse)(nil),          // 19: stepahead.hdfs.v1.OpBlockChecksumResponse
+	(*DataTransferEncryptorMessage)(nil),     // 20: stepahead.hdfs.v1.DataTransferEncryptorMessage
+	(*CipherOption)(nil),                     // 21: stepahead.hdfs.v1.CipherOption
+	(*HandshakeSecret)(nil),                  // 22: stepahead.hdfs.v1.HandshakeSecret
+	(*ExtendedBlock)(nil),                    // 23: stepahead.hdfs.v1.ExtendedBlock
+	(*Token)(nil),                            // 24: stepahead.hdfs.v1.Token
+	(*DatanodeInfo)(nil),                     // 25: stepahead.hdfs.v1.DatanodeInfo
+	(FileEncryptionInfo_Suite)(0),            // 26: stepahead.hdfs.v1.FileEncryptionInfo.Suite
 }
 var file_store_hdfs_hproto_transfer_proto_depIdxs = []int32{
-	22, // 0: stepahead.hdfs.v1.BaseHeader.block:type_name -> stepahead.hdfs.v1.ExtendedBlock
-	23, // 1: stepahead.hdfs.v1.BaseHeader.token:type_name -> stepahead.hdfs.v1.Token
+	23, // 0: stepahead.hdfs.v1.BaseHeader.block:type_name -> stepahead.hdfs.v1.ExtendedBlock
+	24, // 1: stepahead.hdfs.v1.BaseHeader.token:type_name -> stepahead.hdfs.v1.Token
 	5,  // 2: stepahead.hdfs.v1.ClientOperationHeader.base_header:type_name -> stepahead.hdfs.v1.BaseHeader
 	6,  // 3: stepahead.hdfs.v1.OpReadBlock.header:type_name -> stepahead.hdfs.v1.ClientOperationHeader
 	7,  // 4: stepahead.hdfs.v1.OpReadBlock.caching_strategy:type_name -> stepahead.hdfs.v1.CachingStrategy
 	6,  // 5: stepahead.hdfs.v1.OpWriteBlock.header:type_name -> stepahead.hdfs.v1.ClientOperationHeader
-	24, // 6: stepahead.hdfs.v1.OpWriteBlock.targets:type_name -> stepahead.hdfs.v1.DatanodeInfo
+	25, // 6: stepahead.hdfs.v1.OpWriteBlock.targets:type_name -> stepahead.hdfs.v1.DatanodeInfo
 	0,  // 7: stepahead.hdfs.v1.OpWriteBlock.stage:type_name -> stepahead.hdfs.v1.OpWriteBlock.Stage
-	11, // 8: stepahead.hdfs.v1.OpWriteBlock.checksum:type_name -> stepahead.hdfs.v1.Checksum
-	2,  // 9: stepahead.hdfs.v1.PipelineAck.reply:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
-	1,  // 10: stepahead.hdfs.v1.Checksum.type:type_name -> stepahead.hdfs.v1.Checksum.Type
-	11, // 11: stepahead.hdfs.v1.ReadOpChecksumInfo.checksum:type_name -> stepahead.hdfs.v1.Checksum
-	2,  // 12: stepahead.hdfs.v1.BlockOpResponse.status:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
-	18, // 13: stepahead.hdfs.v1.BlockOpResponse.checksum_response:type_name -> stepahead.hdfs.v1.OpBlockChecksumResponse
-	12, // 14: stepahead.hdfs.v1.BlockOpResponse.read_op_checksum_info:type_name -> stepahead.hdfs.v1.ReadOpChecksumInfo
-	2,  // 15: stepahead.hdfs.v1.ClientReadStatus.status:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
-	3,  // 16: stepahead.hdfs.v1.BlockChecksumOptions.type:type_name -> stepahead.hdfs.v1.BlockChecksumOptions.Type
-	5,  // 17: stepahead.hdfs.v1.OpBlockChecksum.header:type_name -> stepahead.hdfs.v1.BaseHeader
-	16, // 18: stepahead.hdfs.v1.OpBlockChecksum.options:type_name -> stepahead.hdfs.v1.BlockChecksumOptions
-	1,  // 19: stepahead.hdfs.v1.OpBlockChecksumResponse.crc_type:type_name -> stepahead.hdfs.v1.Checksum.Type
-	16, // 20: stepahead.hdfs.v1.OpBlockChecksumResponse.options:type_name -> stepahead.hdfs.v1.BlockChecksumOptions
-	4,  // 21: stepahead.hdfs.v1.DataTransferEncryptorMessage.status:type_name -> stepahead.hdfs.v1.DataTransferEncryptorMessage.Status
-	20, // 22: stepahead.hdfs.v1.DataTransferEncryptorMessage.cipher_option:type_name -> stepahead.hdfs.v1.CipherOption
-	21, // 23: stepahead.hdfs.v1.DataTransferEncryptorMessage.handshake_secret:type_name -> stepahead.hdfs.v1.HandshakeSecret
-	25, // 24: stepahead.hdfs.v1.CipherOption.suite:type_name -> stepahead.hdfs.v1.FileEncryptionInfo.Suite
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	12, // 8: stepahead.hdfs.v1.OpWriteBlock.checksum:type_name -> stepahead.hdfs.v1.Checksum
+	5,  // 9: stepahead.hdfs.v1.OpReplaceBlock.header:type_name -> stepahead.hdfs.v1.BaseHeader
+	25, // 10: stepahead.hdfs.v1.OpReplaceBlock.source:type_name -> stepahead.hdfs.v1.DatanodeInfo
+	2,  // 11: stepahead.hdfs.v1.PipelineAck.reply:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
+	1,  // 12: stepahead.hdfs.v1.Checksum.type:type_name -> stepahead.hdfs.v1.Checksum.Type
+	12, // 13: stepahead.hdfs.v1.ReadOpChecksumInfo.checksum:type_name -> stepahead.hdfs.v1.Checksum
+	2,  // 14: stepahead.hdfs.v1.BlockOpResponse.status:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
+	19, // 15: stepahead.hdfs.v1.BlockOpResponse.checksum_response:type_name -> stepahead.hdfs.v1.OpBlockChecksumResponse
+	13, // 16: stepahead.hdfs.v1.BlockOpResponse.read_op_checksum_info:type_name -> stepahead.hdfs.v1.ReadOpChecksumInfo
+	2,  // 17: stepahead.hdfs.v1.ClientReadStatus.status:type_name -> stepahead.hdfs.v1.BlockOpResponse.Status
+	3,  // 18: stepahead.hdfs.v1.BlockChecksumOptions.type:type_name -> stepahead.hdfs.v1.BlockChecksumOptions.Type
+	5,  // 19: stepahead.hdfs.v1.OpBlockChecksum.header:type_name -> stepahead.hdfs.v1.BaseHeader
+	17, // 20: stepahead.hdfs.v1.OpBlockChecksum.options:type_name -> stepahead.hdfs.v1.BlockChecksumOptions
+	1,  // 21: stepahead.hdfs.v1.OpBlockChecksumResponse.crc_type:type_name -> stepahead.hdfs.v1.Checksum.Type
+	17, // 22: stepahead.hdfs.v1.OpBlockChecksumResponse.options:type_name -> stepahead.hdfs.v1.BlockChecksumOptions
+	4,  // 23: stepahead.hdfs.v1.DataTransferEncryptorMessage.status:type_name -> stepahead.hdfs.v1.DataTransferEncryptorMessage.Status
+	21, // 24: stepahead.hdfs.v1.DataTransferEncryptorMessage.cipher_option:type_name -> stepahead.hdfs.v1.CipherOption
+	22, // 25: stepahead.hdfs.v1.DataTransferEncryptorMessage.handshake_secret:type_name -> stepahead.hdfs.v1.HandshakeSecret
+	26, // 26: stepahead.hdfs.v1.CipherOption.suite:type_name -> stepahead.hdfs.v1.FileEncryptionInfo.Suite
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_store_hdfs_hproto_transfer_proto_init() }
@@ -1703,7 +1782,7 @@ func file_store_hdfs_hproto_transfer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_store_hdfs_hproto_transfer_proto_rawDesc), len(file_store_hdfs_hproto_transfer_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
