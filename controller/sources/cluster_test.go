@@ -115,6 +115,7 @@ func (s *site) where(t *testing.T, name string) string {
 
 // TestCluster: a real HDFS whose DataNodes have room of different sizes and two types of storage.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	const nodes = 9
 	capacities := make([]int64, nodes)
 	for i := range capacities {

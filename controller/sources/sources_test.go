@@ -126,6 +126,7 @@ func (r *rig) whole(ctx context.Context, p controller.Placement, check func()) (
 
 // TestAll: each means gives the file what it is to, and takes it back. What is done twice does no harm.
 func TestAll(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		means        plan.Means
 		extra, nodes int
@@ -225,8 +226,10 @@ func (r *rig) checkMade(t *testing.T, p controller.Placement, content []byte, be
 // TestKilledAnywhere: the controller is killed before or after each change; whoever sweeps then, or the next controller with what the journal has, leaves
 // nothing, and the file is what it was.
 func TestKilledAnywhere(t *testing.T) {
+	t.Parallel()
 	for _, means := range []plan.Means{plan.Even, plan.Sibling, plan.StorageType} {
 		t.Run(string(means), func(t *testing.T) {
+			t.Parallel()
 			for dies := 1; ; dies++ {
 				alive := 0
 				modes := []int{0, 3} // killed before or after the change; swept at once, or undone by the next controller
@@ -276,6 +279,7 @@ func TestKilledAnywhere(t *testing.T) {
 // TestAnyOrder: whatever is called how often and in which order, by controllers that are killed anywhere, the end of it is that nothing is left and the
 // file is what it was; while it lasts the original has all of its replicas.
 func TestAnyOrder(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newCluster(t, 9, 9)
 		c.lag = rapid.IntRange(0, 3).Draw(rt, "lag")
@@ -329,6 +333,7 @@ func TestAnyOrder(t *testing.T) {
 
 // TestRefused: where the store refuses, the reason is right and nothing is left.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	gone := func(t *testing.T, c *cluster) { must(t, c.Remove(t.Context(), hotFile)) }
 	other := func(t *testing.T, c *cluster) {
 		must(t, c.Remove(t.Context(), hotFile))
@@ -409,6 +414,7 @@ func TestRefused(t *testing.T) {
 
 // TestReplacedMeanwhile: a file that gets another version at any change of a making, or of an undoing, is never touched after that, and nothing is left.
 func TestReplacedMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, means := range []plan.Means{plan.Even, plan.Sibling, plan.StorageType} {
 		for at := 1; at < 30; at++ {
 			c := newCluster(t, 9, 9)
@@ -458,6 +464,7 @@ func (c *cluster) line(t testing.TB) string {
 
 // TestNodesDie: replicas that never come are not waited for for ever, and lowering leaves what can be had.
 func TestNodesDie(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 9, 5)
 	put(t, c, 16)
 	r := newRig(t, &process{cluster: c})
@@ -488,6 +495,7 @@ func TestNodesDie(t *testing.T) {
 
 // TestLeaseEnds: replicas are not waited for beyond the lease, nor when the call is cut off.
 func TestLeaseEnds(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 9, 9)
 	c.lag = 1 << 30
 	put(t, c, 4)
@@ -517,6 +525,7 @@ func TestLeaseEnds(t *testing.T) {
 
 // TestFence: after the fence says no nothing is changed.
 func TestFence(t *testing.T) {
+	t.Parallel()
 	for _, means := range []plan.Means{plan.Even, plan.Sibling, plan.StorageType} {
 		for allowed := 0; ; allowed++ {
 			c := newCluster(t, 9, 9)
@@ -548,6 +557,7 @@ func TestFence(t *testing.T) {
 
 // TestCorruptCopy: a copy that has other bytes than what was read is not one.
 func TestCorruptCopy(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 9, 9)
 	put(t, c, 16)
 	before := c.tree(t)
@@ -570,6 +580,7 @@ func TestCorruptCopy(t *testing.T) {
 
 // TestRate: a making takes as long as its rate has it, whatever that becomes, and stands still while it is 0.
 func TestRate(t *testing.T) {
+	t.Parallel()
 	clock := &fakeClock{}
 	var mu sync.Mutex
 	rate, changed := int64(1000), make(chan struct{})
@@ -605,6 +616,7 @@ func TestRate(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
+	t.Parallel()
 	for _, o := range []Options{{}, {Controller: "a/b", Stores: home{}, Clock: &fakeClock{}}, {Controller: "a", Clock: &fakeClock{}}, {Controller: "a", Stores: home{}}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v", o)

@@ -87,6 +87,7 @@ func prepared(t *testing.T) (*disk, string) {
 // TestKilledAnywhere: a process is killed before or after each of its changes while it makes, or while it undoes, and another one undoes the rest. Nothing
 // is left, and the file is what it was.
 func TestKilledAnywhere(t *testing.T) {
+	t.Parallel()
 	count := func(t *testing.T) (making, all int) {
 		d, _ := prepared(t)
 		p := &process{disk: d}
@@ -124,6 +125,7 @@ func TestKilledAnywhere(t *testing.T) {
 
 // TestOrder: the storage policy is what it was before the replication is, and the mark goes last.
 func TestOrder(t *testing.T) {
+	t.Parallel()
 	d, _ := prepared(t)
 	p := &process{disk: d}
 	must(t, p.make(t.Context(), raisedMark()))
@@ -146,6 +148,7 @@ func TestOrder(t *testing.T) {
 
 // TestPreview: what would be done is what is done, and nothing is.
 func TestPreview(t *testing.T) {
+	t.Parallel()
 	d, _ := prepared(t)
 	p := &process{disk: d}
 	must(t, p.make(t.Context(), raisedMark()))
@@ -169,6 +172,7 @@ func TestPreview(t *testing.T) {
 
 // TestFence: after the fence says no, nothing is changed, and a sweep ends.
 func TestFence(t *testing.T) {
+	t.Parallel()
 	d, _ := prepared(t)
 	p := &process{disk: d}
 	must(t, p.make(t.Context(), raisedMark()))
@@ -194,6 +198,7 @@ func TestFence(t *testing.T) {
 
 // TestOthers: what somebody else did to the file meanwhile stays.
 func TestOthers(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		theirs func(*process) error
@@ -245,6 +250,7 @@ func TestOthers(t *testing.T) {
 
 // TestLinks: what links in the place lead to stays.
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	d, before := prepared(t)
 	m := Mark{Version: Version, Controller: "c1", Placement: 7, Means: plan.Sibling, Path: hot, Identity: "x", Place: PlaceOf("c1", 7)}
 	for _, link := range []string{"/inside", ""} { // in the place, and the place itself
@@ -262,6 +268,7 @@ func TestLinks(t *testing.T) {
 
 // TestPlaces: a mark leads nowhere but where the controller's things lie.
 func TestPlaces(t *testing.T) {
+	t.Parallel()
 	for _, place := range []string{"/sets", "/", DataFolder, DataFolder + "/", DataFolder + "/..", DataFolder + "/a/b", DataFolder + "/../x", DataFolder + "x", "data", DataFolder + "//a"} {
 		m := raisedMark()
 		m.Place = place
@@ -278,6 +285,7 @@ func TestPlaces(t *testing.T) {
 
 // TestSweep: what has expired by the store's clock is undone, whatever else lies there; a mark's time begins when it is written.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	d, _ := prepared(t)
 	p := &process{disk: d}
 	start, err := Now(t.Context(), d)
@@ -327,6 +335,7 @@ func TestSweep(t *testing.T) {
 
 // TestOrphans: data without a mark are removed; what is no place of a placement is left alone.
 func TestOrphans(t *testing.T) {
+	t.Parallel()
 	d, _ := prepared(t)
 	p := &process{disk: d}
 	must(t, p.put(t.Context(), PlaceOf("c-1", 12)+"/part", "x"))
@@ -356,6 +365,7 @@ func TestOrphans(t *testing.T) {
 
 // TestOneFails: a mark that cannot be undone keeps no other from being undone.
 func TestOneFails(t *testing.T) {
+	t.Parallel()
 	d, _ := prepared(t)
 	p := &process{disk: d}
 	must(t, p.make(t.Context(), raisedMark()))
@@ -385,6 +395,7 @@ type dirOnly struct{ store.Store }
 
 // TestNow: the time is the store's, and asking leaves nothing.
 func TestNow(t *testing.T) {
+	t.Parallel()
 	d, before := prepared(t)
 	a, err := Now(t.Context(), d)
 	must(t, err)
@@ -397,6 +408,7 @@ func TestNow(t *testing.T) {
 
 // TestChange: a change that its process comes to late is not made.
 func TestChange(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := Change(ctx, nil, func(context.Context) error { return fmt.Errorf("made") })
