@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-controller stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml cmd/version/version.txt 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-checkpoint bench-sampler demo demo-hdfs hdfs hdfs-jars generate golden-megatron golden-checkpoints clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-checkpoint bench-start bench-sampler demo demo-hdfs hdfs hdfs-jars generate golden-megatron golden-checkpoints clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -88,6 +88,9 @@ bench-hdfs: setup hdfs-jars ## reading from HDFS beside other clients, on a real
 bench-checkpoint: build wheel hdfs-jars ## checkpoints beside torch, safetensors and hdfs-native, on a real cluster and a delayed link (about 11 minutes)
 	@internal/setup/peers.sh hdfs
 	$(PY) benchmarks/run.py checkpoint
+
+bench-start: build wheel hdfs-jars ## ranks that read one file at the start of a job, on nine throttled DataNodes, with the controller and without (about 15 minutes)
+	$(PY) benchmarks/run.py start
 
 bench-sampler: build wheel peers ## orders, mixtures, token samples and indexing beside other loaders, with their bars (about 8 minutes)
 	$(PY) benchmarks/run.py sampler tokens index

@@ -198,6 +198,11 @@ def checkpoint() -> Iterator[Row]:
         yield Row(**row)
 
 
+def start() -> Iterator[Row]:
+    for row in python("benchmarks.start", "--plot", str(ROOT / "build" / "bench-start.png"))["rows"]:
+        yield Row(**row)
+
+
 EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
     "sampler": sampler,
     "wire": wire,
@@ -213,6 +218,7 @@ LONG: dict[str, Callable[[], Iterator[Row]]] = {
     "index": index,
     "hdfs": hdfs,
     "checkpoint": checkpoint,
+    "start": start,
 }
 
 
