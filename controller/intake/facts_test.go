@@ -190,6 +190,9 @@ func TestSites(t *testing.T) {
 	if got := turn("full"); len(got) != 1 || !got[0].Up || got[0].Writable {
 		t.Errorf("%+v", got)
 	}
+	if got := turn("still full"); len(got) != 0 || east.created != 3 {
+		t.Errorf("%+v; %d files were written", got, east.created)
+	}
 	delete(sites, "east")
 	if got := turn("gone"); len(got) != 1 || got[0].Up {
 		t.Errorf("%+v", got)

@@ -316,6 +316,21 @@ func TestForgedAgents(t *testing.T) {
 	}
 }
 
+// TestGivenAgents: one that is given by name and address is heard while the registry cannot be read.
+func TestGivenAgents(t *testing.T) {
+	st, _ := folder(t, nil)
+	a := newAgent(t)
+	a.keeps(said("j", "1", committed("/1")))
+	l := newListener()
+	running(t, l, unlisted{st}, func(o *Options) { o.Agents = []string{"a=" + a.addr, "127.0.0.1:9"} })
+	l.wait(t, 1)
+}
+
+// unlisted is a store whose folders cannot be listed.
+type unlisted struct{ store.Store }
+
+func (unlisted) List(context.Context, string) ([]store.Info, error) { return nil, store.ErrUnavailable }
+
 // TestReadsLedgers: a ledger's file is followed while an agent adds to it.
 func TestReadsLedgers(t *testing.T) {
 	st, _ := folder(t, nil)

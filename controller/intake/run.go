@@ -79,9 +79,7 @@ func (in *Intake) find(ctx context.Context, group *errgroup.Group) error {
 				in.o.Report(fmt.Errorf("agent %s at %s is not believed: its registry file does not belong to the store's owner: give its address, if it may be", a.Node, a.Addr))
 			}
 		}
-		if err == nil {
-			in.settle(ctx, group, agents, listed)
-		}
+		in.settle(ctx, group, agents, listed, err == nil)
 		if err := in.wait(ctx, pause); err != nil {
 			return err
 		}
@@ -100,15 +98,16 @@ func (in *Intake) silent() (nodes []string) {
 	return nodes
 }
 
-// settle follows the agents that are listed, and no longer those that were not for a while.
-func (in *Intake) settle(ctx context.Context, group *errgroup.Group, agents map[string]*followed, listed map[string]string) {
+// settle follows the agents that are listed, and no longer those that were not for a while, where the list is complete.
+func (in *Intake) settle(ctx context.Context, group *errgroup.Group, agents map[string]*followed, listed map[string]string, complete bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for node, f := range agents {
 		addr, there := listed[node]
-		if there {
+		switch {
+		case there:
 			f.missing = 0
-		} else {
+		case complete:
 			f.missing++
 		}
 		if f.missing >= forgetAfter || there && addr != f.addr {
@@ -143,8 +142,12 @@ func (in *Intake) follow(ctx context.Context, group *errgroup.Group, node, addr 
 func (in *Intake) hear(ctx context.Context, f *followed) error {
 	limit := &bucket{size: agentBurst, rate: agentRate, at: in.o.Clock.Now()}
 	for pause := firstPause; ; {
-		began := in.at(f)
-		err := in.client.Records(ctx, f.addr, began, hints.MaxTTL, func() { in.hears(f, true) }, func(h relay.Handed) error { return in.handed(ctx, f, limit, h) })
+		heard := false
+		following := func() {
+			heard = true
+			in.hears(f, true)
+		}
+		err := in.client.Records(ctx, f.addr, in.at(f), hints.MaxTTL, following, func(h relay.Handed) error { return in.handed(ctx, f, limit, h) })
 		in.hears(f, false)
 		var engine *engineError
 		switch {
@@ -155,7 +158,7 @@ func (in *Intake) hear(ctx context.Context, f *followed) error {
 		case errors.Is(err, relay.ErrUnsupported), errors.Is(err, hints.ErrDenied), errors.Is(err, relay.ErrDamaged), errors.Is(err, relay.ErrVersion):
 			in.o.Report(err)
 			pause = awayFor
-		case in.at(f) != began:
+		case heard:
 			pause = firstPause
 		}
 		if in.wait(ctx, pause) != nil {

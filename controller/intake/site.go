@@ -76,8 +76,9 @@ func (s *site) ask(ctx context.Context) (store.Store, error) {
 		return st, nil
 	}
 	if now := s.o.Clock.Now(); !s.probed || now-s.probe >= s.o.ProbeEvery {
-		s.probed, s.probe = true, now
-		return st, s.measure(ctx, st)
+		err := s.measure(ctx, st)
+		s.probed, s.probe = err == nil, now // what failed is tried again soon
+		return st, err
 	}
 	return st, nil
 }
