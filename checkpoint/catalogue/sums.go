@@ -93,34 +93,10 @@ func joined(pieces []piece) []piece {
 	for _, p := range pieces[1:] {
 		last := &out[len(out)-1]
 		if last.end() == p.off {
-			*last = piece{last.off, last.len + p.len, combine(last.crc, p.crc, p.len)}
+			*last = piece{last.off, last.len + p.len, store.JoinCRC32C(last.crc, p.crc, p.len)}
 			continue
 		}
 		out = append(out, p)
 	}
 	return out
-}
-
-// combine is the CRC32C of two runs of bytes of which the second has n: a CRC is a polynomial over GF(2), and what follows it multiplies it by x^(8n).
-func combine(first, second uint32, n int64) uint32 {
-	power, factor := uint32(1)<<30, uint32(1)<<31 // x and 1, with the coefficient of x^0 in the highest bit
-	for bits := uint64(n) * 8; bits > 0; bits >>= 1 {
-		if bits&1 != 0 {
-			factor = multiply(factor, power)
-		}
-		power = multiply(power, power)
-	}
-	return multiply(factor, first) ^ second
-}
-
-// multiply multiplies two polynomials modulo that of CRC32C.
-func multiply(a, b uint32) uint32 {
-	product := uint32(0)
-	for ; a != 0; a <<= 1 {
-		if a>>31 != 0 {
-			product ^= b
-		}
-		b = b>>1 ^ crc32.Castagnoli*(b&1)
-	}
-	return product
 }

@@ -21,24 +21,6 @@ func noise(n int, seed uint64) []byte {
 
 func crcOf(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
 
-func TestCombine(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 500 {
-		data := noise(r.IntN(5000), r.Uint64())
-		cut := r.IntN(len(data) + 1)
-		if got := combine(crcOf(data[:cut]), crcOf(data[cut:]), int64(len(data)-cut)); got != crcOf(data) {
-			t.Fatalf("%d+%d bytes: %08x, want %08x", cut, len(data)-cut, got, crcOf(data))
-		}
-	}
-	// Lengths beyond what can be tried: what is appended in one step is what is appended in two.
-	a, b, c := uint32(0x12345678), uint32(0x9abcdef0), uint32(0x0fedcba9)
-	for _, n := range []int64{1 << 20, 1<<33 + 5, 1 << 45} {
-		if one, two := combine(combine(a, b, n), c, 3*n), combine(a, combine(b, c, 3*n), 4*n); one != two {
-			t.Errorf("%d: %08x is not %08x", n, one, two)
-		}
-	}
-}
-
 // TestSum: in whatever pieces a file is read, twice or not, the last one tells whether a byte of it was wrong, and not one before.
 func TestSum(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

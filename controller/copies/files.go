@@ -18,23 +18,20 @@ import (
 // writesAtOnce is how many small files of a batch are written at a time.
 const writesAtOnce = 8
 
-// batch sends small files: they are read in one call, written and read back in one call.
+// batch sends small files: many are read in one call, written and read back in one call.
 func (r *round) batch(ctx context.Context, t task, buf *buffer) error {
-	for left := t.n; left > 0; {
-		n := min(left, r.gate.slice())
-		if err := r.gate.take(ctx, n); err != nil {
-			return err
-		}
-		left -= n
-	}
 	contents := make([][]byte, len(t.files))
 	memory := buf.take(t.n)
 	for k, i := range t.files {
 		n := r.src.Files[i].Size
 		contents[k], memory = memory[:n:n], memory[n:]
 	}
-	if err := r.persist(ctx, func() error { return r.readMany(ctx, t.files, contents) }); err != nil {
-		return atSource(ctx, err)
+	for k := 0; k < len(t.files); {
+		n, err := r.readSome(ctx, t.files[k:], contents[k:])
+		if err != nil {
+			return err
+		}
+		k += n
 	}
 	all := map[int]*found{}
 	for k, i := range t.files {
@@ -57,6 +54,35 @@ func (r *round) batch(ctx context.Context, t task, buf *buffer) error {
 	}
 	r.count(t.n)
 	return r.keep(ctx, all)
+}
+
+// readSome reads as many of some small files as may pass at a time, and says how many: at least one.
+func (r *round) readSome(ctx context.Context, numbers []int, contents [][]byte) (int, error) {
+	slice, bytes, n := r.gate.slice(), int64(0), 0
+	for n < len(numbers) && bytes+int64(len(contents[n])) <= slice {
+		bytes += int64(len(contents[n]))
+		n++
+	}
+	if n == 0 {
+		return 1, r.readOne(ctx, numbers[0], contents[0])
+	}
+	if err := r.gate.take(ctx, bytes); err != nil {
+		return 0, err
+	}
+	return n, atSource(ctx, r.persist(ctx, func() error { return r.readMany(ctx, numbers[:n], contents[:n]) }))
+}
+
+// readOne reads a file that may not pass at once.
+func (r *round) readOne(ctx context.Context, i int, content []byte) error {
+	var f store.File
+	err := r.persist(ctx, func() (err error) {
+		f, err = r.src.OpenFile(ctx, i)
+		return err
+	})
+	if err != nil {
+		return atSource(ctx, err)
+	}
+	return errors.Join(r.read(ctx, f, 0, content), f.Close())
 }
 
 // readMany reads files of the original, each in its version, in one call.
@@ -328,7 +354,7 @@ func (r *round) complete(ctx context.Context, l *large) error {
 	}
 	crc := uint32(0)
 	for k, c := range l.crcs {
-		crc = joinCRC(crc, c, min(l.piece, f.Size-int64(k)*l.piece))
+		crc = store.JoinCRC32C(crc, c, min(l.piece, f.Size-int64(k)*l.piece))
 	}
 	return r.keep(ctx, map[int]*found{l.i: {r.at(l.i), sum{Name: f.Name, Size: f.Size, Original: f.Identity, Here: here, CRC32C: crc}}})
 }

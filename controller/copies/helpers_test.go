@@ -63,7 +63,7 @@ func newLake(t testing.TB) *lake {
 	t.Helper()
 	l, err := openLake(t.TempDir())
 	must(t, err)
-	t.Cleanup(func() { must(t, l.Store.(*dir.Store).Close()) })
+	t.Cleanup(func() { must(t, closeLake(l)) })
 	return l
 }
 
@@ -74,6 +74,8 @@ func openLake(root string) (*lake, error) {
 	}
 	return &lake{Store: s, root: s.Root(), access: map[string]store.Access{}}, nil
 }
+
+func closeLake(l *lake) error { return l.Store.(*dir.Store).Close() }
 
 func (l *lake) change(op, name string) error {
 	l.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -135,6 +136,11 @@ func (m *making) begin(ctx context.Context) error {
 	}
 	if err := m.adopt(ctx); err != nil {
 		return err
+	}
+	for _, a := range attempts {
+		if err := m.discard(ctx, a.folder); err != nil {
+			return err
+		}
 	}
 	for _, f := range m.have {
 		if f != nil {
@@ -270,6 +276,45 @@ func (m *making) adopt(ctx context.Context) error {
 	}
 	m.fresh = len(some)
 	return m.write(ctx)
+}
+
+// discard removes what an earlier making left that does not count. Whatever keeps it from that, such as a writer that may be alive, goes with the place.
+func (m *making) discard(ctx context.Context, folder string) error {
+	err := m.change(ctx, func(ctx context.Context) error { return removeAll(ctx, m.site, folder) })
+	if isFence(err) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// removeAll removes a name, with what is in it.
+func removeAll(ctx context.Context, st store.Store, name string) error {
+	err := st.Remove(ctx, name)
+	if !errors.Is(err, syscall.ENOTEMPTY) {
+		return err
+	}
+	infos, err := st.List(ctx, name)
+	if err != nil {
+		return err
+	}
+	g, inner := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for _, info := range infos {
+		if !info.Dir {
+			g.Go(func() error { return st.Remove(inner, info.Name) })
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, info := range infos {
+		if info.Dir {
+			if err := removeAll(ctx, st, info.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return st.Remove(ctx, name)
 }
 
 // data is the folder of the copy in that of a making: it has the original's name, which may tell the layout.

@@ -1,6 +1,7 @@
 package copies
 
 import (
+	"hash/crc32"
 	"path"
 	"regexp"
 	"slices"
@@ -11,6 +12,8 @@ import (
 )
 
 const mib = 1 << 20
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const (
 	// batchFiles small files are sent at a time, at most.

@@ -1,7 +1,6 @@
 package copies
 
 import (
-	"hash/crc32"
 	"slices"
 	"testing"
 	"time"
@@ -11,16 +10,6 @@ import (
 	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/store"
 )
-
-// TestJoinCRC: against the sum of both texts at once.
-func TestJoinCRC(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.SliceOf(rapid.Byte()).Draw(t, "a"), noise(rapid.IntRange(0, 100_000).Draw(t, "b"), 7)
-		if got, want := joinCRC(crc32.Checksum(a, castagnoli), crc32.Checksum(b, castagnoli), int64(len(b))), crc32.Checksum(append(a, b...), castagnoli); got != want {
-			t.Fatalf("%08x, want %08x", got, want)
-		}
-	})
-}
 
 // TestTasks: every byte of what is missing is sent once, and nothing is larger than it may be.
 func TestTasks(t *testing.T) {
