@@ -179,7 +179,7 @@ func TestSites(t *testing.T) {
 		return got
 	}
 	got := turn("at first")
-	if len(got) != 1 || !got[0].Up || !got[0].Writable || got[0].Free != 300 || got[0].LocalRate != localRate || got[0].RemoteRate <= 0 {
+	if len(got) != 1 || !got[0].Up || !got[0].Writable || got[0].Free != 100 || got[0].LocalRate != localRate || got[0].RemoteRate <= 0 {
 		t.Fatalf("%+v", got)
 	}
 	if got := turn("nothing new"); len(got) != 0 || east.created != 1 {

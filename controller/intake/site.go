@@ -83,19 +83,23 @@ func (s *site) ask(ctx context.Context) (store.Store, error) {
 	return st, nil
 }
 
-// freeOf is the free space of a store's nodes; of a store that does not tell more than anybody fills.
+// replicasOf is how many replicas a copy is believed to have, where there are nodes for them.
+const replicasOf = 3
+
+// freeOf is how many bytes of files fit into a store's nodes; of a store that does not tell more than anybody fills.
 func freeOf(ctx context.Context, st store.Store) (int64, error) {
 	nodes, err := nodesOf(ctx, st)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return 1 << 61, nil
 	}
-	free := 0.0
+	free, serve := 0.0, 0
 	for _, n := range nodes {
 		if n.InService {
 			free += float64(n.Free)
+			serve++
 		}
 	}
-	return int64(min(free, 1<<61)), err
+	return int64(min(free/float64(max(min(serve, replicasOf), 1)), 1<<61)), err
 }
 
 // measure writes a small file, reads it back and removes it: whether the site takes files, and how fast it is read from here.
