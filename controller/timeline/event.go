@@ -6,8 +6,8 @@
 // All moments are of the controller's monotonic clock. What a job said is dated back: by how long ago it was when the hint was sent, which the job's host measured
 // (ago_ms), and by how long the agent had it, which the agent's host measured (age_ms). No two clocks are compared; the error of a moment is the time of two
 // transmissions: of the hint, at most the 2 s that a call may take, and of the record to the controller. What the controller did has no such error,
-// unless it was read from the audit log after a restart: then it is dated by the wall clock of the controller's host, as are records that an agent kept
-// meanwhile by that of the agent's host, and a clock that was set in between is an error of as much.
+// unless it was read from the audit log after a restart: then it is dated by the wall clock of the controller's host, as is by that of the agent's host what an agent
+// took before its own restart, and a clock that was set in between is an error of as much.
 package timeline
 
 import (
