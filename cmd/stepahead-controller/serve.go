@@ -29,6 +29,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/policy"
 	"github.com/stepahead-io/stepahead/controller/service"
 	"github.com/stepahead-io/stepahead/controller/timeline"
+	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -154,6 +155,7 @@ func (p *program) act(ctx context.Context) error {
 		return err
 	}
 	defer p.closeAudit(log)
+	p.remember(log)
 	name, err := execute.Name(j, p.s.journal)
 	if err != nil {
 		return err
@@ -191,6 +193,23 @@ func (p *program) openAudit() (*audit.Log, error) {
 		return nil, fmt.Errorf("--audit: %w", err)
 	}
 	return l, nil
+}
+
+// remember has the timeline know what controllers did before this one.
+func (p *program) remember(l *audit.Log) {
+	if l == nil {
+		return
+	}
+	now, wall := p.clock.Now(), p.clock.Wall()
+	err := l.Read(0, func(line audit.Line) error {
+		if wall.Sub(line.At) < hints.MaxTTL { // what jobs said before is not heard again
+			p.timeline.Did(line.Entry, now, wall)
+		}
+		return nil
+	})
+	if err != nil {
+		p.log.Warn("what was done before the start is not in timelines", zap.Error(err))
+	}
 }
 
 func (p *program) closeAudit(l *audit.Log) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -64,8 +65,20 @@ func newControlled(t *testing.T, standby bool) *controlled {
 	if standby {
 		return c
 	}
+	timelines := timeline.NewLog("home")
+	for i, ev := range []timeline.Event{
+		{Kind: "committed", Job: "7b", Step: 500},
+		{Kind: timeline.CopyBegun, Job: "7b", Site: "east", Placement: 9, At: time.Minute},
+		{Kind: timeline.CopyReady, Job: "7b", Site: "east", Placement: 9, At: 2 * time.Minute},
+		{Kind: "evaluation-opened", Job: "eval\x1b[2J", Site: "east", At: 5 * time.Minute},
+		{Kind: "evaluation-loaded", Job: "eval\x1b[2J", At: 6 * time.Minute},
+		{Kind: "evaluation-result", Job: "eval\x1b[2J", At: 16 * time.Minute, Result: &timeline.Result{Metric: "loss", Regression: true}},
+	} {
+		ev.ID, ev.Path = fmt.Sprint(i), "/runs/7b/step-500"
+		timelines.Add(ev)
+	}
 	s.Activate(service.Active{
-		Name: "c1", Engine: c.engine, Audit: log, Timeline: timeline.NewLog("home"), Problems: func() []string { return []string{"policy: budgets.yaml:3: rate: what is this?\x1b[2J"} },
+		Name: "c1", Engine: c.engine, Audit: log, Timeline: timelines, Problems: func() []string { return []string{"policy: budgets.yaml:3: rate: what is this?\x1b[2J"} },
 		Sweep: func(_ context.Context, _, dryRun bool) ([]control.Swept, error) {
 			list := []control.Swept{{Site: "east", Mark: "m", Means: plan.Copy, Path: "hdfs://x/1", Done: []string{"deleted /.stepahead/data/c0-4"}}}
 			if !dryRun {
@@ -102,6 +115,7 @@ func TestCtl(t *testing.T) {
 	t.Setenv("STEPAHEAD_CONTROLLER", c.addr)
 	var got strings.Builder
 	lasting := regexp.MustCompile(`for [0-9.]+m?s, stepahead|"up_ns": [0-9]+`)
+	moment := regexp.MustCompile(`committed 2[0-9TZ:-]+|"wall": "[^"]*"`)
 	for _, line := range strings.Split(string(script), "\n") {
 		who, command1, ok := strings.Cut(strings.TrimPrefix(line, "$ "), ": ")
 		if !strings.HasPrefix(line, "$ ") || !ok {
@@ -115,6 +129,7 @@ func TestCtl(t *testing.T) {
 		c.engine.Took()
 		code, out, errs := command(t, append([]string{"ctl"}, strings.Fields(command1)...)...)
 		out = lasting.ReplaceAllString(strings.ReplaceAll(out+errs, c.addr, "ADDR"), "for a while, stepahead")
+		out = moment.ReplaceAllString(out, "committed at some time")
 		got.WriteString(line + "\n" + out)
 		for _, told := range c.engine.Took() {
 			got.WriteString("= " + told + "\n")

@@ -3,15 +3,31 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/controller/control"
 )
 
-// barWidth is how wide the bars of a timeline are at most.
-const barWidth = 40
+// The width of a timeline where the output is no terminal, and the largest.
+const (
+	textWidth = 100
+	mostWidth = 160
+)
+
+// widthOf is how wide lines may be.
+func widthOf(out io.Writer) int {
+	if f, ok := out.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return min(w, mostWidth)
+		}
+	}
+	return textWidth
+}
 
 func newCtlTimelineCommand(f *ctlFlags) *cobra.Command {
 	var job string
@@ -19,8 +35,8 @@ func newCtlTimelineCommand(f *ctlFlags) *cobra.Command {
 		Use:   "timeline PATH | --job JOB",
 		Short: "Show how long evaluations took from commit to decision, and for what of it storage is to blame",
 		Long: `Show, of a checkpoint or of all that a job saved or evaluated, when it was committed, when a copy was ready, when the evaluator opened it, and when the result
-and the decision came: how much of that was waiting for storage, for a place in a queue, and slow benchmarks. Times before the controller's start are not
-known to it, but for what jobs said.`,
+and the decision came: how much of that was waiting for storage (=), for a place in a queue, and slow benchmarks. What happened in the last 24 h is known, as far as jobs
+said so (a line each: docs/checkpoints.md) and the audit log has it; whose clocks the times are by is in docs/controller.md.`,
 		Example: `  stepahead ctl timeline /runs/7b/step-500
   stepahead ctl timeline --job 7b --json`,
 		Args: cobra.MaximumNArgs(1),
@@ -40,7 +56,7 @@ known to it, but for what jobs said.`,
 				case f.json:
 					return printIndented(cmd.OutOrStdout(), t)
 				}
-				return t.Write(cmd.OutOrStdout(), barWidth)
+				return t.Write(cmd.OutOrStdout(), widthOf(cmd.OutOrStdout()))
 			})
 		},
 	}

@@ -68,7 +68,7 @@ func copyOf(events []Event, site string, opened *Event, from, next time.Duration
 		}
 		at := ev.At
 		switch c := all[ev.Placement]; {
-		case ev.Kind == CopyBegun && c == nil:
+		case ev.Kind == CopyBegun && (c == nil || c.gone != nil): // a new journal counts from 1 again
 			c = &made{begun: at}
 			all[ev.Placement] = c
 			order = append(order, c)

@@ -67,8 +67,9 @@ func OfHint(h plan.Hint, now time.Duration) (Event, bool) {
 	if !known || state == hints.LossSpike {
 		return Event{}, false
 	}
-	ev := Event{
-		ID: h.Record.ID, Kind: Kind(c.State), At: now - max(h.Age, 0) - time.Duration(max(c.AgoMS, 0))*time.Millisecond, Path: c.Path, Job: h.Record.Job,
+	at := now - max(h.Age, 0) - time.Duration(max(c.AgoMS, 0))*time.Millisecond
+	ev := Event{ // hints have milliseconds
+		ID: h.Record.ID, Kind: Kind(c.State), At: at.Round(time.Millisecond), Path: c.Path, Job: h.Record.Job,
 		Identity: h.Record.Identity, Step: c.Step, Evaluation: c.Evaluation, Site: c.Site, Decision: c.Decision,
 	}
 	ev.Expected = ev.At + time.Duration(c.ExpectedInMS)*time.Millisecond
@@ -86,6 +87,6 @@ func OfAudit(e audit.Entry, now time.Duration, wall time.Time) (Event, bool) {
 		return Event{}, false
 	}
 	return Event{
-		ID: fmt.Sprintf("%s %d", kind, e.Placement), Kind: kind, At: now - wall.Sub(e.At), Path: e.Path, Job: e.Job, Step: -1, Site: e.Site, Placement: e.Placement,
+		ID: fmt.Sprintf("%s %d %d", kind, e.Placement, e.At.UnixNano()), Kind: kind, At: now - wall.Sub(e.At), Path: e.Path, Job: e.Job, Step: -1, Site: e.Site, Placement: e.Placement,
 	}, true
 }

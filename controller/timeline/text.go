@@ -17,6 +17,10 @@ var phaseOrder = []PhaseName{Queue, CopyLate, Reading, Computing, Running, Decid
 // Write writes timelines for people, with bars of a width, and what they come to. wall is the wall clock's time at a moment of the controller's clock.
 func Write(w io.Writer, all []Timeline, width int, wall func(time.Duration) time.Time) error {
 	var b strings.Builder
+	if len(all) == 0 {
+		_, err := io.WriteString(w, "nothing is known: no job has said anything of it, or not to this controller\n")
+		return err
+	}
 	for _, t := range all {
 		t.write(&b, width, wall)
 	}

@@ -224,7 +224,7 @@ func TestOfAudit(t *testing.T) {
 	wall := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	e := audit.Entry{At: wall.Add(-time.Minute), Who: "controller", What: "published", Placement: 7, Means: plan.Copy, Path: "/p", Site: "east", Job: "j"}
 	ev, ok := OfAudit(e, time.Hour, wall)
-	want := Event{ID: "copy-ready 7", Kind: CopyReady, At: 59 * time.Minute, Path: "/p", Job: "j", Step: -1, Site: "east", Placement: 7}
+	want := Event{ID: fmt.Sprint("copy-ready 7 ", e.At.UnixNano()), Kind: CopyReady, At: 59 * time.Minute, Path: "/p", Job: "j", Step: -1, Site: "east", Placement: 7}
 	if !ok || ev != want {
 		t.Errorf("got  %+v\nwant %+v", ev, want)
 	}
