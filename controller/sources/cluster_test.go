@@ -11,6 +11,7 @@ import (
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/sweeper"
 	"github.com/stepahead-io/stepahead/controller/temporary"
 	"github.com/stepahead-io/stepahead/internal/hdfstest"
 	"github.com/stepahead-io/stepahead/store"
@@ -43,11 +44,8 @@ func openSite(t *testing.T, c *hdfstest.Cluster) *site {
 	s := &site{c: c, root: c.Dir(t), data: hdfstest.Bytes(1, 16*clusterBlock), next: 1}
 	c.Put(s.root+hotFile, s.data, 3, clusterBlock)
 	c.WaitReplication(s.root+hotFile, 3)
-	cfg, err := conf.Load(c.Getenv)
-	must(t, err)
-	s.Store, _, err = hdfs.Open(c.URL()+s.root, hdfs.Options{Conf: cfg, User: hdfstest.User, Root: s.root})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+	s.Store = openAgain(t, s)
+	var err error
 	s.makers, err = New(Options{
 		Stores: home{s.Store}, Controller: "c1", Key: testKey(t), Clock: machineClock{time.Now()}, Poll: 50 * time.Millisecond, Patience: 30 * time.Second,
 		Restored: func(x Restoration) { s.restored = append(s.restored, x) },
@@ -125,7 +123,7 @@ func TestCluster(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *hdfstest.Cluster)
-	}{{"storage type", clusterStorageType}, {"sibling", clusterSibling}, {"raise", clusterRaise}, {"refused", clusterRefused}, {"a node dies", clusterNodeDies}} {
+	}{{"storage type", clusterStorageType}, {"sibling", clusterSibling}, {"raise", clusterRaise}, {"refused", clusterRefused}, {"killed", clusterKilled}, {"a node dies", clusterNodeDies}} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, c) })
 	}
 }
@@ -221,6 +219,55 @@ func clusterRefused(t *testing.T, c *hdfstest.Cluster) {
 		p.Fact = nil
 		s.end(t, p)
 	}
+}
+
+// clusterKilled: a controller that ends after any change of a raise is swept by one of those that look after the store, and the file is what it was.
+func clusterKilled(t *testing.T, c *hdfstest.Cluster) {
+	s := openSite(t, c)
+	before := s.where(t, hotFile)
+	p := s.placement(t, plan.StorageType, hotFile, 3)
+	m := s.makers[plan.StorageType]
+	var err error
+	p.Fact, err = m.Fact(t.Context(), p.Make)
+	must(t, err)
+	for changes := 1; changes <= 4; changes++ { // mark, attribute, policy, replication
+		checks, dead := 0, errors.New("killed")
+		_, err := m.Make(t.Context(), p, controller.Tools{Fence: func(context.Context) error {
+			if checks++; checks > changes {
+				return dead
+			}
+			return nil
+		}})
+		if (changes < 4) != errors.Is(err, dead) || changes == 4 && err != nil {
+			t.Fatalf("%d changes: %v", changes, err)
+		}
+		if info, err := s.Stat(t.Context(), hotFile); err != nil || info.Replicas == 3 != (changes < 4) {
+			t.Errorf("%d changes: %+v, %v", changes, info, err)
+		}
+		if r, err := temporary.Sweep(t.Context(), s.Store, temporary.SweepOptions{All: true}); err != nil || r.Undone != 1 {
+			t.Fatalf("%d changes: %+v, %v", changes, r, err)
+		}
+		c.WaitReplication(s.root+hotFile, 3)
+		if now := s.where(t, hotFile); now != before {
+			t.Errorf("%d changes: now %s\nwas %s", changes, now, before)
+		}
+	}
+	a, b := sweeper.New(sweeper.Options{Store: s.Store}), sweeper.New(sweeper.Options{Store: openAgain(t, s)})
+	must(t, errors.Join(a.Look(t.Context()), b.Look(t.Context())))
+	if !a.Stats().Elected || b.Stats().Elected {
+		t.Errorf("elected: %+v, %+v", a.Stats(), b.Stats())
+	}
+}
+
+// openAgain opens the store as another process would.
+func openAgain(t *testing.T, s *site) *hdfs.Store {
+	t.Helper()
+	cfg, err := conf.Load(s.c.Getenv)
+	must(t, err)
+	st, _, err := hdfs.Open(s.c.URL()+s.root, hdfs.Options{Conf: cfg, User: hdfstest.User, Root: s.root})
+	must(t, err)
+	t.Cleanup(func() { must(t, st.Close()) })
+	return st
 }
 
 // clusterNodeDies: a DataNode that dies while a file is raised keeps nothing from being undone.
