@@ -10,6 +10,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/control"
 	"github.com/stepahead-io/stepahead/controller/execute"
 	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/store"
 )
 
 // SweepOptions say what is swept.
@@ -48,7 +49,19 @@ func Sweep(ctx context.Context, s *Sites, o SweepOptions) (swept []control.Swept
 		}
 		swept = append(swept, w)
 	}
+	if o.All && !o.DryRun && o.Spare == "" && survey.Listed[""] { // at home no other controller is writing a mark
+		if err := temporary.Clean(ctx, s.Home(), temporary.SweepOptions{All: true, Fence: o.Fence}); err != nil {
+			o.Log.Warn("what killed processes left beside the marks could not be removed", zap.Error(err))
+		}
+	}
 	return swept, slices.Clip(unread)
+}
+
+func storeOf(ctx context.Context, s *Sites, site string) (store.Store, error) {
+	if site == "" {
+		return s.Home(), nil
+	}
+	return s.Site(ctx, site)
 }
 
 func nameOf(site string) string {
@@ -59,12 +72,9 @@ func nameOf(site string) string {
 }
 
 func undo(ctx context.Context, s *Sites, found execute.Leaving, o SweepOptions) ([]string, error) {
-	st := s.Home()
-	if found.Site != "" {
-		var err error
-		if st, err = s.Site(ctx, found.Site); err != nil {
-			return nil, err
-		}
+	st, err := storeOf(ctx, s, found.Site)
+	if err != nil {
+		return nil, err
 	}
 	if o.DryRun {
 		return temporary.Preview(ctx, st, found.Mark)

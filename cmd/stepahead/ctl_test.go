@@ -28,6 +28,7 @@ import (
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/store/storetest"
 )
 
 var rewriteCtl = flag.Bool("rewrite", false, "write testdata/ctl.txt anew, to be read in review")
@@ -237,6 +238,8 @@ func TestCtlSweepWithoutController(t *testing.T) {
 		return m
 	}
 	mark(home, 1, plan.Sibling, "/runs/1", time.Hour)
+	put(home, temporary.NameOf("c0", 9)+".half") // no mark, and not ours
+	storetest.Put(t, home, temporary.NameOf("c0", 9)+".new", []byte("half"))
 	mark(east, 2, plan.Copy, home.Address("/runs/1"), time.Hour)
 	other := mark(east, 3, plan.Copy, "hdfs://other/runs/1", time.Hour) // of other files
 	args := []string{"ctl", "sweep", "--all", "--store", homeAt, "--site", "east=" + eastAt, "--wait", "1ms"}
@@ -258,6 +261,9 @@ func TestCtlSweepWithoutController(t *testing.T) {
 	must(t, claim.Release())
 	if code, out, errs := command(t, args...); code != 0 || strings.Count(out, ": undone\n") != 2 || left() != 1 {
 		t.Errorf("exit %d, %d left: %s%s", code, left(), out, errs)
+	}
+	if infos, err := home.List(t.Context(), temporary.Folder); err != nil || len(infos) != 1 || infos[0].Name != temporary.NameOf("c0", 9)+".half" {
+		t.Errorf("beside the marks: %+v, %v", infos, err)
 	}
 	if _, err := east.Stat(t.Context(), other.Place+"/data"); err != nil {
 		t.Errorf("what is of other files: %v", err)

@@ -96,10 +96,7 @@ func (w Stores) list(ctx context.Context, site string, st store.Store) ([]Leavin
 		list = append(list, l)
 	}
 	for name, row := range rows { // of which no mark is
-		m := temporary.Mark{
-			Version: temporary.Version, Controller: row.Controller, Placement: plan.ID(row.Placement), Means: "orphan", Path: row.Path, Row: name, Why: "a row without a mark",
-		}
-		if !marked[path.Base(strings.TrimSuffix(m.Name(), ".json"))] && m.Validate() == nil {
+		if m, ok := temporary.OrphanRow(path.Base(name), row); ok && !marked[path.Base(strings.TrimSuffix(m.Name(), ".json"))] {
 			list = append(list, Leaving{Site: site, Mark: m, Left: -time.Nanosecond, Ours: true})
 		}
 	}

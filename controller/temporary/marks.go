@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -65,7 +66,7 @@ func Read(ctx context.Context, st store.Store, name string) (Mark, error) {
 
 // List returns the marks of a store, sorted by name. A file that is no mark has its error; a store without the folder has none.
 func List(ctx context.Context, st store.Store) ([]Found, error) {
-	infos, err := list(ctx, st)
+	infos, err := listFolder(ctx, st, Folder)
 	var found []Found
 	for _, i := range infos {
 		if i.Dir || !strings.HasSuffix(i.Name, suffix) {
@@ -97,15 +98,29 @@ func listFolder(ctx context.Context, st store.Store, name string) ([]store.Info,
 	return infos, err
 }
 
-// Any tells whether anything of controllers lies in a store.
+// Any tells whether anything of controllers lies in a store: marks, data, or rows of the catalogue.
 func Any(ctx context.Context, st store.Store) (bool, error) {
-	for _, folder := range []string{Folder, DataFolder} {
+	for _, folder := range []string{Folder, DataFolder, catalogue.Folder} {
 		infos, err := listFolder(ctx, st, folder)
-		if err != nil || len(infos) > 0 {
-			return err == nil, err
+		if err != nil {
+			return false, err
+		}
+		for _, i := range infos {
+			if folder != catalogue.Folder || !i.Dir { // keys lie there, in folders
+				return true, nil
+			}
 		}
 	}
 	return false, nil
+}
+
+// OrphanRow is the mark of a row of the catalogue, by its base name, that has none, as Orphan is that of data.
+func OrphanRow(base string, row catalogue.Row) (m Mark, ok bool) {
+	m = Mark{
+		Version: Version, Controller: row.Controller, Placement: plan.ID(row.Placement), Means: "orphan", Path: row.Path,
+		Row: path.Join(catalogue.Folder, base), Why: "a row without a mark",
+	}
+	return m, m.Validate() == nil
 }
 
 // Orphan is the mark of a place that has none: it was written by a process that went on when another had undone everything. ok is false for what is

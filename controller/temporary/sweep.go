@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -37,22 +38,25 @@ type Swept struct {
 	Undone bool
 }
 
-// Report is what a sweep found: marks sorted by name, then data without one.
+// Report is what a sweep found: marks sorted by name, then data and rows without one.
 type Report struct {
 	Marks []Swept
 	// Undone of them are gone, Failed were to be and could not.
 	Undone, Failed int
 }
 
-// Sweep undoes what the marks of a store are of, of which the time is over, and data that have no mark. One that fails, or that cannot be read, does not keep
-// the others from being undone: the report has its error. Sweep itself fails only where it cannot go on.
+// Sweep undoes what the marks of a store are of, of which the time is over, and data and rows of the catalogue that have no mark. One that fails, or that cannot
+// be read, does not keep the others from being undone: the report has its error. Sweep itself fails only where it cannot go on.
 func Sweep(ctx context.Context, st store.Store, o SweepOptions) (Report, error) {
-	data, err := listFolder(ctx, st, DataFolder) // before the marks: what has data by then has its mark by now, or is an orphan
+	if some, err := Any(ctx, st); err != nil || !some {
+		return Report{}, err
+	}
+	data, err := listFolder(ctx, st, DataFolder) // before the marks, as rows: what there is by then has its mark by now, or is an orphan
 	if err != nil {
 		return Report{}, err
 	}
-	infos, err := list(ctx, st)
-	if err != nil || len(infos)+len(data) == 0 {
+	rows, err := catalogue.List(ctx, st, catalogue.Keys{}) // whoever signed them
+	if err != nil {
 		return Report{}, err
 	}
 	if o.Now.IsZero() {
@@ -65,7 +69,7 @@ func Sweep(ctx context.Context, st store.Store, o SweepOptions) (Report, error) 
 		return Report{}, err
 	}
 	var r Report
-	for _, f := range append(found, orphans(data, found)...) {
+	for _, f := range append(found, orphans(data, rows, found, o.Now)...) {
 		s := Swept{Found: f, Left: f.Modified.Add(f.Mark.TTL).Sub(o.Now)}
 		stop := s.sweep(ctx, st, o)
 		switch {
@@ -79,19 +83,27 @@ func Sweep(ctx context.Context, st store.Store, o SweepOptions) (Report, error) 
 			return r, stop
 		}
 	}
-	return r, o.clean(ctx, st, infos)
+	return r, Clean(ctx, st, o)
 }
 
-// orphans are the data that have no mark, as if they had one whose time is over.
-func orphans(data []store.Info, marks []Found) (found []Found) {
-	marked := make(map[string]bool, len(marks))
+// orphans are the data and rows that have no mark, as if they had one whose time is over.
+func orphans(data []store.Info, rows []catalogue.Entry, marks []Found, now time.Time) (found []Found) {
+	known := make(map[string]bool, len(marks))
 	for _, f := range marks {
-		marked[f.Name] = true
+		known[f.Name] = true
+	}
+	add := func(m Mark, ok bool, modified time.Time) {
+		if ok && !known[m.Name()] {
+			found = append(found, Found{Name: m.Name(), Modified: modified, Mark: m})
+		}
 	}
 	for _, i := range data {
-		if m, ok := Orphan(i.Name); ok && !marked[m.Name()] {
-			found = append(found, Found{Name: m.Name(), Modified: i.ModTime, Mark: m})
-		}
+		m, ok := Orphan(i.Name)
+		add(m, ok, i.ModTime)
+	}
+	for _, e := range rows {
+		m, ok := OrphanRow(e.Name, e.Row)
+		add(m, ok, now.Add(-2*Margin)) // when it was written counts for nothing
 	}
 	return found
 }
@@ -114,10 +126,14 @@ func (s *Swept) sweep(ctx context.Context, st store.Store, o SweepOptions) error
 	return ctx.Err()
 }
 
-// clean removes what killed processes left beside the marks.
-func (o SweepOptions) clean(ctx context.Context, st store.Store, infos []store.Info) error {
+// Clean removes what killed processes left beside the marks of a store. Sweep does it too.
+func Clean(ctx context.Context, st store.Store, o SweepOptions) error {
+	infos, err := listFolder(ctx, st, Folder)
+	if err != nil || o.DryRun {
+		return err
+	}
 	for _, i := range infos {
-		if i.Dir || !debris(i.Name) || o.DryRun || !o.All && o.Now.Sub(i.ModTime) < debrisAge {
+		if i.Dir || !debris(i.Name) || !o.All && o.Now.Sub(i.ModTime) < debrisAge {
 			continue
 		}
 		if err := Change(ctx, o.Fence, func(ctx context.Context) error { return Remove(ctx, st, i.Name) }); err != nil {

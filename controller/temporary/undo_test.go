@@ -363,6 +363,38 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
+// TestOrphanRows: a row that no mark is of is withdrawn; keys and what is no row are left alone.
+func TestOrphanRows(t *testing.T) {
+	t.Parallel()
+	d, before := prepared(t)
+	p := &process{disk: d}
+	storetest.Put(t, d, catalogue.KeyFolder+"/k.pub", []byte("key"))
+	if some, err := Any(t.Context(), p); err != nil || some {
+		t.Errorf("keys are none of what has to go: %v, %v", some, err)
+	}
+	must(t, p.writeRow(t.Context(), 9))
+	now, err := Now(t.Context(), p)
+	must(t, err)
+	if r, err := Sweep(t.Context(), p, SweepOptions{}); err != nil || r.Undone != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	must(t, p.writeRow(t.Context(), 9))
+	m := Mark{Version: Version, Controller: "c1", Placement: 9, Means: plan.Even, Path: hot, Row: rowName, TTL: time.Hour}
+	must(t, Write(t.Context(), p, m))
+	r, err := Sweep(t.Context(), p, SweepOptions{Now: now.Add(30 * time.Minute)})
+	if err != nil || r.Undone != 0 || len(r.Marks) != 1 {
+		t.Errorf("with a mark: %+v, %v", r, err)
+	}
+	if r, err = Sweep(t.Context(), p, SweepOptions{All: true}); err != nil || r.Undone != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	must(t, d.Remove(t.Context(), catalogue.KeyFolder+"/k.pub"))
+	must(t, d.Remove(t.Context(), catalogue.KeyFolder))
+	if now := d.tree(t); now != before {
+		t.Errorf("%s\nwas\n%s", now, before)
+	}
+}
+
 // TestOneFails: a mark that cannot be undone keeps no other from being undone.
 func TestOneFails(t *testing.T) {
 	t.Parallel()
