@@ -85,10 +85,6 @@ func List(ctx context.Context, st store.Store) ([]Found, error) {
 	return found, err
 }
 
-func list(ctx context.Context, st store.Store) ([]store.Info, error) {
-	return listFolder(ctx, st, Folder)
-}
-
 // listFolder lists a folder, which may not be there.
 func listFolder(ctx context.Context, st store.Store, name string) ([]store.Info, error) {
 	infos, err := st.List(ctx, name)
