@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/hints/relay"
+	"github.com/stepahead-io/stepahead/internal/hdfstest"
 )
 
 // TestMain runs the tests, or, in a process of TestKilledProcess, a controller that is killed.
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, child(root))
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m)
+	hdfstest.Main(m)
 }
 
 // bubble is the clock of a test in a bubble; jump is how far the wall clock is off.

@@ -30,13 +30,41 @@ import (
 	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/dir"
+	"github.com/stepahead-io/stepahead/store/hdfs"
+	"github.com/stepahead-io/stepahead/store/hdfs/conf"
 )
 
-// childEnv names the folder of a controller that runs as a process of its own, and restEnv says that nothing is asked of it.
+// childEnv names the folder of a controller that runs as a process of its own, homeEnv the home of the files if it is not in that folder, leaseEnv how long what
+// is asked for may last, and restEnv says that nothing is.
 const (
 	childEnv = "EXECUTE_CHILD"
+	homeEnv  = "EXECUTE_HOME"
+	leaseEnv = "EXECUTE_LEASE"
 	restEnv  = "EXECUTE_REST"
 )
+
+// openHome opens the home of a child, and what it holds its lease in. In a series on a cluster that is a folder: HDFS takes a minute to know that a holder is dead.
+func openHome(root string, east store.Store) (home, claims store.Store, err error) {
+	if url := os.Getenv(homeEnv); url != "" {
+		cfg, err := conf.Load(os.Getenv)
+		if err != nil {
+			return nil, nil, err
+		}
+		st, _, err := hdfs.Open(url, hdfs.Options{Conf: cfg, User: os.Getenv("HADOOP_USER_NAME")})
+		return st, east, err
+	}
+	st, _, err := dir.Open(filepath.Join(root, "home"), dir.Options{})
+	return st, st, err
+}
+
+// leases is how long what a child is asked for may last, in milliseconds.
+func leases() int64 {
+	d, err := time.ParseDuration(os.Getenv(leaseEnv))
+	if err != nil {
+		d = 1500 * time.Millisecond
+	}
+	return d.Milliseconds()
+}
 
 // realClock is that of a child.
 type realClock struct{ began time.Time }
@@ -80,15 +108,15 @@ func (l statLooker) Look(ctx context.Context, paths []string) (files []plan.File
 
 // child is a controller with the real makers and a journal on disk. It prints what it does, and, at rest, that nothing is left.
 func child(root string) error {
-	st, _, err := dir.Open(filepath.Join(root, "home"), dir.Options{})
-	if err != nil {
-		return err
-	}
 	east, _, err := dir.Open(filepath.Join(root, "east"), dir.Options{})
 	if err != nil {
 		return err
 	}
-	held, err := lease.Acquire(context.Background(), st, lease.Options{})
+	st, claims, err := openHome(root, east)
+	if err != nil {
+		return err
+	}
+	held, err := lease.Acquire(context.Background(), claims, lease.Options{})
 	if err != nil {
 		return err
 	}
@@ -143,7 +171,7 @@ func rush(e *Engine, st store.Store) {
 			h := starts(job(n), hotFile(m, n%3), func(r *relay.Record) {
 				r.ID = fmt.Sprint(os.Getpid(), "-", m, "-", n)
 				r.Job += string(m)
-				r.TTLMS, r.Start.ExpectedInMS = 1500, 0
+				r.TTLMS, r.Start.ExpectedInMS = leases(), 0
 			})
 			_ = e.Tell(context.Background(), "rush", h)
 			_ = e.Tell(context.Background(), "rush", plan.JobEnded{Job: job(n-2) + string(m), Run: "a"})
@@ -164,7 +192,7 @@ func evaluate(e *Engine, st store.Store, n int) {
 	tell := func(n int, state hints.CheckpointState, identity string) {
 		_ = e.Tell(context.Background(), "rush", said(checkpointPath(n%2), state, func(r *relay.Record) {
 			r.ID = fmt.Sprint(os.Getpid(), "-", state, "-", n)
-			r.TTLMS, r.Identity, r.Checkpoint.Sequence = 1500, identity, uint64(n+1)
+			r.TTLMS, r.Identity, r.Checkpoint.Sequence = leases(), identity, uint64(n+1)
 			if state.OfEvaluation() {
 				r.Checkpoint.Evaluation = fmt.Sprint("e", n)
 			}
@@ -193,11 +221,11 @@ func rest(e *Engine, w Stores) {
 	}
 }
 
-// run runs a child until it has said so many lines, or "empty", and kills it.
-func runChild(t *testing.T, root string, lines int, rest string) {
+// runChild runs a child until it has said so many lines, or "empty", and kills it.
+func runChild(t *testing.T, root string, lines int, env ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+root, restEnv+"="+rest)
+	cmd.Env = append(append(os.Environ(), childEnv+"="+root), env...)
 	var fault bytes.Buffer
 	cmd.Stderr = &fault
 	out, err := cmd.StdoutPipe()
@@ -259,11 +287,11 @@ func killed(t *testing.T, rounds int) {
 		write(t, st, checkpointPath(n)+"/model.safetensors", string(tensors(n)))
 	}
 	for round := range rounds {
-		runChild(t, root, 5+round*7%60, "")
+		runChild(t, root, 5+round*7%60)
 		siblingsAreRight(t, st)
 		copiesAreRight(t, st, east)
 	}
-	runChild(t, root, 1<<30, "rest")
+	runChild(t, root, 1<<30, restEnv+"=1")
 	swept(t, st)
 	swept(t, east)
 	for _, m := range everyMeans {
@@ -318,7 +346,11 @@ func copiesAreRight(t *testing.T, st, east store.Store) {
 }
 
 // asBefore checks that a file has what it had.
-func asBefore(t *testing.T, st *dir.Store, name string) {
+func asBefore(t *testing.T, st interface {
+	store.Store
+	store.Attributer
+	store.StoragePolicer
+}, name string) {
 	t.Helper()
 	info, err := st.Stat(t.Context(), name)
 	if err != nil || info.Replicas != 3 {

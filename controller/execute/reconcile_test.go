@@ -1,0 +1,156 @@
+package execute
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/relay"
+)
+
+func TestDryRun(t *testing.T) {
+	in(t, func(t *testing.T, w *world, c *bubble) {
+		j := &memory{}
+		r := w.start(c, j, "one", func(_ *process, o *Options) { o.DryRun, o.Lease = true, nil })
+		r.copied("/ck/1")
+		r.tell(starts("train", "/hot", nil))
+		time.Sleep(2 * time.Minute)
+		r.tell(said("/ck/1", hints.EvaluationDone, nil))
+		time.Sleep(3 * time.Hour)
+		stop(t, r)
+		if len(w.calls)+len(j.records)+r.steps > 0 {
+			t.Errorf("it did something: %v, %d records", w.calls, len(j.records))
+		}
+		got := strings.Join(r.lines(), "\n")
+		for _, want := range []string{"would make 1 /ck/1", "would publish 1 /ck/1", "would withdraw 1", "would remove 1", "would make 2 /hot", "would remove 2"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is not audited:\n%s", want, got)
+			}
+		}
+	})
+}
+
+func TestStrays(t *testing.T) {
+	in(t, func(t *testing.T, w *world, c *bubble) {
+		put := func(controller string, id plan.ID, ttl time.Duration) {
+			w.things[thingKey{controller, id}] = &thing{written: time.Now(), mark: temporary.Mark{Controller: controller, Placement: id, Path: "/x", TTL: ttl}}
+		}
+		put("one", 7, time.Hour)        // ours, and the journal does not know it
+		put("zero", 3, time.Hour)       // of a predecessor
+		put("foreign", 4, time.Hour)    // of a controller of other files
+		put("foreign", 5, -time.Second) // the same, and over
+		r := w.start(c, &memory{}, "one", nil)
+		synctest.Wait()
+		if w.thing("one", 7).mark.Path+w.thing("zero", 3).mark.Path+w.thing("foreign", 5).mark.Path != "" || w.thing("foreign", 4).mark.Path == "" {
+			t.Errorf("audited: %v", r.lines())
+		}
+		if s := r.e.Stats(); s.Strays != 3 || r.count("sweep") != 3 {
+			t.Errorf("%d strays, audited %v", s.Strays, r.lines())
+		}
+		r.copied("/ck/1")
+		synctest.Wait()
+		if w.thing("one", 8).mark.Placement != 8 {
+			t.Errorf("the next placement is not number 8: %v", w.calls)
+		}
+		stop(t, r)
+	})
+}
+
+func TestWhatIsGoneIsMadeAgain(t *testing.T) {
+	in(t, func(t *testing.T, w *world, c *bubble) {
+		r := w.start(c, &memory{}, "one", nil)
+		r.copied("/ck/1")
+		time.Sleep(2 * time.Minute)
+		w.mu.Lock()
+		clear(w.things) // `ctl sweep --all`, say
+		w.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		if s := r.e.Stats(); s.Lost != 1 || w.thing("one", 2).row != "v1" {
+			t.Errorf("%d were lost, audited %v", s.Lost, r.lines())
+		}
+		stop(t, r)
+	})
+}
+
+func TestASiteThatDoesNotAnswerLosesNothing(t *testing.T) {
+	in(t, func(t *testing.T, w *world, c *bubble) {
+		j := &memory{}
+		r := w.start(c, j, "one", nil)
+		r.copied("/ck/1")
+		time.Sleep(2 * time.Minute)
+		stop(t, r)
+		w.deaf["east"] = true
+		again := w.start(c, j, "one", nil)
+		again.copied("/ck/1")
+		time.Sleep(5 * time.Minute)
+		if th := w.thing("one", 1); th.row != "v1" || again.e.Stats().Lost > 0 {
+			t.Errorf("there is %+v", th)
+		}
+		stop(t, again)
+	})
+}
+
+func TestALeaseGrowsWhileACopyIsSent(t *testing.T) {
+	in(t, func(t *testing.T, w *world, c *bubble) {
+		r := w.start(c, &memory{}, "one", func(_ *process, o *Options) {
+			b := budgets()
+			b.WAN.Links["east"] = plan.Link{Rate: 400e3, EmergencyRate: 400e3, Transfers: 1, Held: 1 << 50, EmergencyHeld: 1 << 50, ByteHoursPerDay: 1e18}
+			o.Settings = append(settings(), plan.BudgetsChanged{Budgets: b})
+		})
+		r.tell(said("/ck/1", hints.Committed, nil))
+		n := uint64(1)
+		again := func() {
+			n++
+			r.tell(said("/ck/1", hints.EvaluationScheduled, func(r *relay.Record) { r.Checkpoint.Sequence = n }))
+		}
+		again()
+		for range 44 { // it is sent for 45 min, and each minute it is to last an hour from then on
+			time.Sleep(time.Minute)
+			again()
+			w.mu.Lock()
+			th := w.things[thingKey{"one", 1}]
+			if left := time.Until(th.written.Add(th.mark.TTL)); left < 10*time.Minute {
+				t.Errorf("after %v the mark has %v left", c.Now(), left)
+			}
+			w.mu.Unlock()
+		}
+		time.Sleep(5 * time.Minute)
+		if th := w.thing("one", 1); th.row != "v1" {
+			t.Errorf("it was not sent: %+v", th)
+		}
+		if made := w.called("make"); made > 4 {
+			t.Errorf("the making was begun %d times", made)
+		}
+		stop(t, r)
+	})
+}
+
+func TestTheJournalIsCompacted(t *testing.T) {
+	in(t, func(t *testing.T, w *world, c *bubble) {
+		j := &memory{}
+		r := w.start(c, j, "one", func(_ *process, o *Options) { o.Settings = settings(plan.Even) })
+		r.copied("/ck/1")
+		for i := range mostOver + 10 {
+			job := fmt.Sprint("job", i)
+			r.tell(starts(job, "/hot", func(r *relay.Record) { r.Start.ExpectedInMS = 0 }))
+			synctest.Wait()
+			r.tell(plan.JobEnded{Job: job, Run: "a"})
+			synctest.Wait()
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Minute)
+		stop(t, r)
+		if len(j.records) > 50 || j.last < mostOver {
+			t.Errorf("%d records of %d placements", len(j.records), j.last)
+		}
+		all, _, err := fold(j)
+		if err != nil || len(all) != 1 || !all[1].published {
+			t.Errorf("the journal says that there is %v: %v", all, err)
+		}
+	})
+}
