@@ -23,8 +23,6 @@
 //  4. Act. Every action can be repeated: one that was done already does nothing and succeeds. A maker asks for the lease before each change that it makes.
 //  5. Append done or failed, and then tell the planner. If that cannot be written the planner is told all the same: after a restart it is done again.
 //
-// What was cut off, by the end of the process or of the lease, gets no end in the journal: it may have been done in part.
-//
 // The body of an intent is the action as JSON (Make and the others have stable keys) with the end of its lease by the wall clock beside it; lengths of time in
 // actions count from the moment at which the action is begun. A Make that shares the content of another (Of) sends nothing: its Publish names that one's place.
 //

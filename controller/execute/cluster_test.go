@@ -34,6 +34,7 @@ func TestKilledProcessOnCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	east := openFolder(t, filepath.Join(root, "east"))
+	c.Chmod("/", hdfstest.User, 0o755)
 	before := make(map[string]int)
 	for _, m := range everyMeans {
 		for n := range 3 {

@@ -307,6 +307,7 @@ func TestMakersThatPanicHangAndAreSlow(t *testing.T) {
 					}
 					return nil
 				})
+				w.stubborn = how == "hangs"
 				r := w.start(c, j, "one", nil)
 				r.copied("/ck/1")
 				time.Sleep(30 * time.Minute)

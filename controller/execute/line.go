@@ -105,7 +105,7 @@ func (l *line) owesExtend() bool { return l.begun && !l.over && l.until > l.give
 
 // due tells whether a making has to be cut so that the maker hears of the longer lease before the shorter one ends: a making can go on afterwards.
 func (l *line) due(now time.Duration) bool {
-	return l.active == makeVerb && !l.cancel && l.owesExtend() && now >= l.givenAt+(l.given-l.givenAt)/4*3
+	return l.active == makeVerb && !l.cancel && l.until > l.given && now >= l.givenAt+(l.given-l.givenAt)/4*3
 }
 
 // ended says that what was under way has ended, and tells whether it is only to go on later.

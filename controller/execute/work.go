@@ -70,8 +70,7 @@ func (e *Engine) work(ctx context.Context, t *task) (r result) {
 		}
 		r.err = e.act(ctx, &r)
 	}()
-	cutOff := r.err != nil && ctx.Err() != nil // it may have been done in part: its intent stays open
-	if r.records != nil && !cutOff && !t.abandoned.Load() {
+	if r.records != nil && !t.abandoned.Load() {
 		e.record(&r)
 	}
 	return r

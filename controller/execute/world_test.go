@@ -44,6 +44,10 @@ type world struct {
 	wrong    []string
 	holder   *process // of the lease
 	started  []*running
+	digests  bool                // digests of contents are known
+	stubborn bool                // makers do not care whether they are told to end
+	of       map[plan.ID]plan.ID // what makings shared
+	rates    map[plan.ID]int64   // what they began with
 	sent     map[plan.ID]int64
 	calls    []string
 	behave   func(ctx context.Context, call string, p controller.Placement) error // before a call of a maker; nil: nothing
@@ -53,7 +57,7 @@ type world struct {
 func newWorld(t rapid.TB) *world {
 	return &world{
 		t: t, things: make(map[thingKey]*thing), sources: make(map[string]string), replicas: make(map[string]int), sent: make(map[plan.ID]int64),
-		deaf: make(map[string]bool),
+		deaf: make(map[string]bool), of: make(map[plan.ID]plan.ID), rates: make(map[plan.ID]int64),
 	}
 }
 
@@ -146,6 +150,11 @@ func (p *process) Held(ctx context.Context) error {
 
 // change is one change of the world, after the fence.
 func (p *process) change(ctx context.Context, t controller.Tools, f func()) error {
+	p.w.mu.Lock()
+	if p.w.stubborn {
+		ctx = context.WithoutCancel(ctx)
+	}
+	p.w.mu.Unlock()
 	if err := t.Fence(ctx); err != nil {
 		return err
 	}
@@ -184,6 +193,9 @@ func (m fakeMaker) begin(ctx context.Context, call string, p controller.Placemen
 	w.mu.Lock()
 	w.calls = append(w.calls, fmt.Sprintf("%s %d", call, p.Make.ID))
 	behave, deaf := w.behave, w.deaf[p.Make.Site]
+	if w.stubborn {
+		ctx = context.WithoutCancel(ctx)
+	}
 	w.mu.Unlock()
 	if behave != nil {
 		if err := behave(ctx, call, p); err != nil {
@@ -236,6 +248,12 @@ func (m fakeMaker) Make(ctx context.Context, p controller.Placement, t controlle
 	if err := m.begin(ctx, "make", p); err != nil {
 		return controller.Made{}, err
 	}
+	w.mu.Lock()
+	if p.Of != nil {
+		w.of[p.Make.ID] = p.Of.Make.ID
+	}
+	w.rates[p.Make.ID], _ = t.Rate()
+	w.mu.Unlock()
 	if err := m.mark(ctx, p, t); err != nil {
 		return controller.Made{}, err
 	}
@@ -424,5 +442,9 @@ func (p *process) Look(_ context.Context, paths []string) []plan.File {
 func (p *process) Inspect(_ context.Context, path string) plan.Checkpoint {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
-	return plan.Checkpoint{Path: path, Identity: p.w.sources[path], Complete: true, Bytes: 1 << 30}
+	c := plan.Checkpoint{Path: path, Identity: p.w.sources[path], Complete: true, Bytes: 1 << 30}
+	if p.w.digests {
+		c.Digest = "digest of " + c.Identity
+	}
+	return c
 }
