@@ -43,7 +43,9 @@ the file that --config names, under the same name. Policy, budgets and prices ar
 		},
 	}
 	s.flags(root.PersistentFlags())
-	root.AddCommand(daemon.ConfigCommand(s.complete))
+	config := daemon.ConfigCommand(s.complete)
+	config.AddCommand(newCheckCommand(&s))
+	root.AddCommand(config)
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }

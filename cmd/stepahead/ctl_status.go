@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -79,6 +80,9 @@ func printStatus(out io.Writer, st control.Status) error {
 
 // printUsage says what of the budgets is taken.
 func printUsage(row func(name, format string, args ...any), u plan.Usage) {
+	if len(u.Off) > 0 {
+		row("switched off", "%s (docs/budgets.md)", strings.Join(u.Off, ", "))
+	}
 	for _, site := range sortedKeys(u.Held) {
 		name := "site " + site
 		if site == "" {

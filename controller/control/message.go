@@ -105,7 +105,7 @@ func encodeUsage(u *plan.Usage) *controllerpb.Usage {
 		return nil
 	}
 	return &controllerpb.Usage{
-		Held: u.Held, Rate: u.Rate, ByteHoursLeft: u.ByteHoursLeft, Egress: u.Egress, Cores: u.Cores, Memory: u.Memory, Placements: int64(u.Placements),
+		Held: u.Held, Rate: u.Rate, ByteHoursLeft: u.ByteHoursLeft, Egress: u.Egress, Cores: u.Cores, Memory: u.Memory, Placements: int64(u.Placements), Off: u.Off,
 	}
 }
 
@@ -114,7 +114,7 @@ func decodeUsage(m *controllerpb.Usage) *plan.Usage {
 		return nil
 	}
 	return &plan.Usage{
-		Held: m.Held, Rate: m.Rate, ByteHoursLeft: m.ByteHoursLeft, Egress: m.Egress, Cores: m.Cores, Memory: m.Memory, Placements: int(m.Placements),
+		Held: m.Held, Rate: m.Rate, ByteHoursLeft: m.ByteHoursLeft, Egress: m.Egress, Cores: m.Cores, Memory: m.Memory, Placements: int(m.Placements), Off: m.Off,
 	}
 }
 

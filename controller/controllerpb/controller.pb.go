@@ -266,6 +266,8 @@ type Usage struct {
 	Cores         float64            `protobuf:"fixed64,5,opt,name=cores,proto3" json:"cores,omitempty"`
 	Memory        int64              `protobuf:"varint,6,opt,name=memory,proto3" json:"memory,omitempty"`
 	Placements    int64              `protobuf:"varint,7,opt,name=placements,proto3" json:"placements,omitempty"`
+	// off names the budgets that are switched off.
+	Off           []string `protobuf:"bytes,8,rep,name=off,proto3" json:"off,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -347,6 +349,13 @@ func (x *Usage) GetPlacements() int64 {
 		return x.Placements
 	}
 	return 0
+}
+
+func (x *Usage) GetOff() []string {
+	if x != nil {
+		return x.Off
+	}
+	return nil
 }
 
 // Tally is what came of what was made.
@@ -1655,7 +1664,7 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x05means\x18\x01 \x01(\tR\x05means\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x03 \x01(\x03R\x01n\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xf8\x03\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\x8a\x04\n" +
 	"\x05Usage\x12<\n" +
 	"\x04held\x18\x01 \x03(\v2(.stepahead.controller.v1.Usage.HeldEntryR\x04held\x12<\n" +
 	"\x04rate\x18\x02 \x03(\v2(.stepahead.controller.v1.Usage.RateEntryR\x04rate\x12Y\n" +
@@ -1665,7 +1674,8 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x06memory\x18\x06 \x01(\x03R\x06memory\x12\x1e\n" +
 	"\n" +
 	"placements\x18\a \x01(\x03R\n" +
-	"placements\x1a7\n" +
+	"placements\x12\x10\n" +
+	"\x03off\x18\b \x03(\tR\x03off\x1a7\n" +
 	"\tHeldEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a7\n" +

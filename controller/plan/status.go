@@ -193,6 +193,8 @@ type Usage struct {
 	Memory        int64              `json:"memory"`
 	// Placements are those that have begun and are not gone.
 	Placements int `json:"placements"`
+	// Off names the budgets that are switched off: wan, replicas, storage.
+	Off []string `json:"off,omitempty"`
 }
 
 // Usage returns what is taken of the budgets now.
@@ -200,6 +202,14 @@ func (p *Planner) Usage() Usage {
 	u := Usage{
 		Held: make(map[string]int64), Rate: make(map[string]int64), ByteHoursLeft: make(map[string]float64),
 		Egress: p.working.egress, Cores: p.working.cores, Memory: p.working.memory, Placements: len(p.placements),
+	}
+	for _, b := range []struct {
+		name string
+		on   bool
+	}{{"wan", p.budgets.WAN.On}, {"replicas", p.budgets.Replicas.On}, {"storage", p.budgets.Storage.On}} {
+		if !b.on {
+			u.Off = append(u.Off, b.name)
+		}
 	}
 	for _, l := range p.pools {
 		l.days.fill(p.now)

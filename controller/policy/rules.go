@@ -174,5 +174,8 @@ func (c *copies) verdict(r *rule, name string, site Site) plan.Verdict {
 	return plan.Verdict{Allowed: true, Rule: r.name, Lease: c.lease, Access: c.access}
 }
 
+// Len is the number of rules.
+func (r *Rules) Len() int { return len(r.rules) }
+
 // Sites returns the sites that the file declares.
 func (r *Rules) Sites() map[string]Site { return maps.Clone(r.sites) }

@@ -99,16 +99,16 @@ func TestExplain(t *testing.T) {
 	want := `label data: patients
 label residency: eu
 label tier: gold
-passed over "drafts stay where they are" (line 20): the path "/models/clinic/a" is not /users/**, /**/tmp/**
-denied by "patients' data under the tenant's key, a day at most" (line 26): the site has the encryption classes [at-rest], not tenant-key
+passed over "drafts stay where they are" (line 21): the path "/models/clinic/a" is not /users/**, /**/tmp/**
+denied by "patients' data under the tenant's key, a day at most" (line 27): the site has the encryption classes [at-rest], not tenant-key
 `
 	if got != want {
 		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
 	got = r.ExplainSpread(plan.Request{Path: "/elsewhere", Job: "j"}).String()
 	for _, part := range []string{
-		`passed over "what must stay in Europe" (line 35): it says nothing of spread`,
-		`passed over "other files at a start" (line 63): the path "/elsewhere" is not /models/**`, "denied: no rule allows it\n",
+		`passed over "what must stay in Europe" (line 36): it says nothing of spread`,
+		`passed over "other files at a start" (line 64): the path "/elsewhere" is not /models/**`, "denied: no rule allows it\n",
 	} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%q is not in:\n%s", part, got)
