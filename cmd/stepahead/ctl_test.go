@@ -242,7 +242,7 @@ func TestCtlSweepWithoutController(t *testing.T) {
 	storetest.Put(t, home, temporary.NameOf("c0", 9)+".new", []byte("half"))
 	mark(east, 2, plan.Copy, home.Address("/runs/1"), time.Hour)
 	other := mark(east, 3, plan.Copy, "hdfs://other/runs/1", time.Hour) // of other files
-	args := []string{"ctl", "sweep", "--all", "--store", homeAt, "--site", "east=" + eastAt, "--wait", "1ms"}
+	args := []string{"ctl", "sweep", "--all", "--store", homeAt, "--site", "east=" + eastAt}
 	left := func() int {
 		a, err := temporary.List(t.Context(), home)
 		must(t, err)
@@ -252,10 +252,10 @@ func TestCtlSweepWithoutController(t *testing.T) {
 	}
 	claim, err := lease.Acquire(t.Context(), home, lease.Options{})
 	must(t, err)
-	if code, _, errs := command(t, args...); code != exit.Environment || !strings.Contains(errs, "a controller is active") || left() != 3 {
+	if code, _, errs := command(t, append(args[:len(args):len(args)], "--wait", "2s")...); code != exit.Environment || !strings.Contains(errs, "a controller is active") || left() != 3 {
 		t.Errorf("with a controller: exit %d, %d left: %s", code, left(), errs)
 	}
-	if code, out, errs := command(t, append(args, "--dry-run")...); code != 0 || strings.Count(out, "would be undone") != 2 || left() != 3 {
+	if code, out, errs := command(t, append(args[:len(args):len(args)], "--dry-run")...); code != 0 || strings.Count(out, "would be undone") != 2 || left() != 3 {
 		t.Errorf("a dry run: exit %d, %d left: %s%s", code, left(), out, errs)
 	}
 	must(t, claim.Release())
