@@ -9,6 +9,9 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
+// mostFound is above the numbers that a controller can have given: a mark with a larger one is not its own, and must not use up the rest of them.
+const mostFound = 1 << 62
+
 // recover makes the planner, and tells it what a predecessor left.
 func (l *loop) recover(ctx context.Context) error {
 	e := l.e
@@ -31,7 +34,7 @@ func (l *loop) recover(ctx context.Context) error {
 	}
 	survey := l.survey(ctx)
 	for _, found := range survey.Leavings {
-		if found.Mark.Controller == e.o.Name {
+		if found.Mark.Controller == e.o.Name && found.Mark.Placement < mostFound {
 			o.NextID = max(o.NextID, found.Mark.Placement+1)
 		}
 	}

@@ -28,21 +28,43 @@ type Stores struct {
 
 var _ World = Stores{}
 
-// Survey implements World. One site after the other is asked; what does not answer is not listed.
+// Survey implements World. All sites are asked at once, so that one that hangs holds up no other; what has not answered when ctx ends is not listed.
 func (w Stores) Survey(ctx context.Context) Survey {
+	type answer struct {
+		site  string
+		found []Leaving
+		err   error
+	}
+	sites := append([]string{""}, w.Sites()...)
+	answers := make(chan answer, len(sites)) // has room for those that come when nobody waits any more
+	for _, site := range sites {
+		go func() {
+			st, err := w.store(ctx, site)
+			var found []Leaving
+			if err == nil {
+				found, err = w.list(ctx, site, st)
+			}
+			answers <- answer{site, found, err}
+		}()
+	}
 	s := Survey{Listed: make(map[string]bool)}
-	for _, site := range append([]string{""}, w.Sites()...) {
-		st, err := w.store(ctx, site)
-		var found []Leaving
-		if err == nil {
-			found, err = w.list(ctx, site, st)
+	found := make(map[string][]Leaving)
+	for range sites {
+		select {
+		case a := <-answers:
+			found[a.site] = a.found
+			s.Listed[a.site] = a.err == nil
+			if a.err != nil {
+				w.log().Warn("what controllers left cannot be read", zap.String("site", a.site), zap.Error(a.err))
+			}
+		case <-ctx.Done():
 		}
-		s.Leavings = append(s.Leavings, found...)
-		if err != nil {
-			w.log().Warn("what controllers left cannot be read", zap.String("site", site), zap.Error(err))
-			continue
+	}
+	for _, site := range sites {
+		if _, answered := s.Listed[site]; !answered {
+			w.log().Warn("what controllers left cannot be read: there is no answer", zap.String("site", site), zap.Error(ctx.Err()))
 		}
-		s.Listed[site] = true
+		s.Leavings = append(s.Leavings, found[site]...)
 	}
 	return s
 }
@@ -93,6 +115,7 @@ func (w Stores) list(ctx context.Context, site string, st store.Store) ([]Leavin
 			l.Shown = true
 			delete(rows, f.Mark.Row)
 		}
+		l.Raised = w.raised(ctx, st, f.Mark)
 		list = append(list, l)
 	}
 	for name, row := range rows { // of which no mark is
@@ -159,6 +182,9 @@ func (w Stores) Again(ctx context.Context, found Leaving, fence func(context.Con
 	if err != nil {
 		return false, err
 	}
+	if !ok && !found.Raised {
+		return false, nil // who wrote the mark may have had no right to change the file
+	}
 	if !ok {
 		raised, err := isRaised(ctx, st, m)
 		if err != nil || !raised {
@@ -173,6 +199,19 @@ func (w Stores) Again(ctx context.Context, found Leaving, fence func(context.Con
 	}
 	_, err = temporary.Undo(ctx, st, m, fence)
 	return true, err
+}
+
+// raised tells whether the file of a mark has the attribute that names it.
+func (w Stores) raised(ctx context.Context, st store.Store, m temporary.Mark) bool {
+	attributes, ok := st.(store.Attributer)
+	if !ok || m.Raised == nil {
+		return false
+	}
+	value, ok, err := attributes.Attribute(ctx, m.Path, temporary.Attribute)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.log().Warn("whether a file is raised cannot be read", zap.String("path", st.Address(m.Path)), zap.Error(err))
+	}
+	return err == nil && ok && string(value) == m.Name()
 }
 
 // isRaised tells whether a file is still the one of a mark and has what the placement gave it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
@@ -193,7 +194,10 @@ func TestRaisedAgain(t *testing.T) {
 			Version: 1, Controller: "a", Placement: 1, Means: plan.Raise, Path: "/hot", Identity: string(info.Identity), TTL: time.Hour,
 			Was: &temporary.State{Replicas: 3}, Raised: &temporary.State{Replicas: 7},
 		}
-		found := Leaving{Mark: m, Ours: true}
+		if err := errors.Join(st.SetAttribute(t.Context(), m.Path, temporary.Attribute, []byte(m.Name())), temporary.Write(t.Context(), st, m)); err != nil {
+			t.Fatal(err)
+		}
+		found := w.Survey(t.Context()).Leavings[0]
 		if err := w.Undo(t.Context(), found, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -213,4 +217,59 @@ func TestRaisedAgain(t *testing.T) {
 			t.Errorf("%s: the attribute is left: %s", name, v)
 		}
 	}
+}
+
+// TestMarkOfSomebodysFile has a mark say of a file that it was raised, to just what it has, which it never was: by whoever may write marks and not that file.
+func TestMarkOfSomebodysFile(t *testing.T) {
+	f := newFolders(t)
+	st := f[""].(*dir.Store)
+	w := Stores{Stores: f, Sites: func() []string { return nil }}
+	write(t, st, "/users/ada/thesis", "content")
+	info, err := st.Stat(t.Context(), "/users/ada/thesis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark(t, st, temporary.Mark{
+		Controller: "a", Placement: 1, Means: plan.Raise, Path: info.Name, Identity: string(info.Identity), TTL: time.Hour,
+		Was: &temporary.State{Replicas: 1}, Raised: &temporary.State{Replicas: info.Replicas},
+	})
+	found := w.Survey(t.Context()).Leavings[0]
+	if err := w.Undo(t.Context(), found, nil); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := w.Again(t.Context(), found, nil); again || err != nil {
+		t.Errorf("it is undone again: %v", err)
+	}
+	if now, err := st.Stat(t.Context(), info.Name); now.Replicas != info.Replicas {
+		t.Errorf("%d replicas, had %d: %v", now.Replicas, info.Replicas, err)
+	}
+}
+
+// silent is a store that answers nobody.
+type silent struct {
+	store.Store
+	end chan struct{}
+}
+
+func (s silent) List(context.Context, string) ([]store.Info, error) {
+	<-s.end
+	return nil, store.ErrUnavailable
+}
+
+// TestSurveyBesideASilentSite has one site not answer at all: what is at the others is known all the same.
+func TestSurveyBesideASilentSite(t *testing.T) {
+	f := newFolders(t)
+	mark(t, f["east"], temporary.Mark{Controller: "a", Placement: 2, Means: plan.Copy, Path: f[""].Address("/ck/1"), TTL: time.Hour})
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		defer close(end)
+		f["deaf"] = silent{f["east"], end}
+		w := Stores{Stores: f, Sites: func() []string { return []string{"deaf", "east"} }}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := w.Survey(ctx)
+		if !s.Listed["east"] || !s.Listed[""] || s.Listed["deaf"] || len(s.Leavings) != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
 }

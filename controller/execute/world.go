@@ -18,7 +18,7 @@ type World interface {
 	// Undo removes what is left of a leaving. fence is asked before each change.
 	Undo(ctx context.Context, found Leaving, fence func(context.Context) error) error
 	// Again undoes what a stopped process did to a raised file when it went on after everything had been undone, where nothing but the file itself tells
-	// of it: it has again just what the mark says that it was raised to. It tells whether that was so.
+	// of it: it has the attribute again, or, of one that was raised (Leaving.Raised), just what the mark says that it was raised to. It tells whether that was so.
 	Again(ctx context.Context, found Leaving, fence func(context.Context) error) (bool, error)
 }
 
@@ -38,6 +38,8 @@ type Leaving struct {
 	Left time.Duration
 	// Shown says that readers find it: the catalogue has its row, and not another's for the same path.
 	Shown bool
+	// Raised says that the file had the attribute that names the mark. Only who may write a file can give it that: a mark alone says nothing about a file.
+	Raised bool
 	// Ours says that a controller of these files made it: this one, or one before it. Others are left alone.
 	Ours bool
 }
@@ -72,7 +74,11 @@ func newChecks() checks {
 func (c *checks) remember(found Leaving) {
 	const most = 1024
 	key := found.key()
-	if _, known := c.raised[key]; known || found.Mark.Raised == nil {
+	before, known := c.raised[key]
+	if known && !before.Raised && found.Raised {
+		c.raised[key] = found
+	}
+	if known || found.Mark.Raised == nil {
 		return
 	}
 	c.raised[key] = found

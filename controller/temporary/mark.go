@@ -39,7 +39,7 @@ type Mark struct {
 	Means    plan.Means `json:"means"`
 	Path     string     `json:"path"`
 	Identity string     `json:"identity"`
-	// Place is a file or folder in this store that is deleted with all that is in it; "" for none. It lies directly in DataFolder, see PlaceOf.
+	// Place is a file or folder in this store that is deleted with all that is in it; "" for none, else PlaceOf.
 	Place string `json:"place,omitempty"`
 	// Row is the name of a row of the catalogue in this store; "" for none. It lies in catalogue.Folder. It is withdrawn if it is this placement's.
 	Row string `json:"row,omitempty"`
@@ -117,7 +117,7 @@ func (m Mark) Validate() error {
 		when(!utf8.ValidString(t.text), "%s: %.80q is not UTF-8", t.field, t.text)
 	}
 	when(m.Path == "", "path: none")
-	when(m.Place != "" && !directly(DataFolder, m.Place), "place: %.120q does not lie directly in %s", m.Place, DataFolder)
+	when(m.Place != "" && m.Place != PlaceOf(m.Controller, m.Placement), "place: %.120q is not that of the placement, %s", m.Place, PlaceOf(m.Controller, m.Placement))
 	when(m.Row != "" && !directly(catalogue.Folder, m.Row), "row: %.120q does not lie directly in %s", m.Row, catalogue.Folder)
 	when(m.TTL < 0 || m.TTL > maxTTL, "ttl_ns: %v is not in [0, %v]", m.TTL, maxTTL)
 	when((m.Was == nil) != (m.Raised == nil), "was, raised: one without the other")

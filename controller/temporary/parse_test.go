@@ -25,6 +25,7 @@ func TestParse(t *testing.T) {
 		{"no number", strings.Replace(text, `"placement":7`, `"placement":0`, 1)},
 		{"a path that is none", strings.Replace(text, `"path":"/sets/hot"`, `"path":"sets/hot"`, 1)},
 		{"a place elsewhere", strings.Replace(text, DataFolder+"/c1-7", "/sets", 1)},
+		{"another's place", strings.Replace(text, DataFolder+"/c1-7", DataFolder+"/c1-8", 1)},
 		{"replicas", strings.Replace(text, `"replicas":3`, `"replicas":-3`, 1)},
 		{"was alone", strings.Replace(text, `"raised":`, `"raised":null,"was":`, 1)},
 		{"controller", strings.Replace(text, `"controller":"c1"`, `"controller":"../c1"`, 1)},
