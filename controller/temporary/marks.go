@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,11 +68,16 @@ func Read(ctx context.Context, st store.Store, name string) (Mark, error) {
 // List returns the marks of a store, sorted by name. A file that is no mark has its error; a store without the folder has none.
 func List(ctx context.Context, st store.Store) ([]Found, error) {
 	infos, err := listFolder(ctx, st, Folder)
+	infos = slices.DeleteFunc(infos, func(i store.Info) bool { return i.Dir || !strings.HasSuffix(i.Name, suffix) })
+	if len(infos) > 1 {
+		names := make([]string, len(infos))
+		for n, i := range infos {
+			names[n] = i.Name
+		}
+		store.Files{Store: st}.ExpectFiles(ctx, names) // there may be thousands
+	}
 	var found []Found
 	for _, i := range infos {
-		if i.Dir || !strings.HasSuffix(i.Name, suffix) {
-			continue
-		}
 		f := Found{Name: i.Name, Modified: i.ModTime}
 		f.Mark, f.Err = Read(ctx, st, i.Name)
 		if errors.Is(f.Err, fs.ErrNotExist) {
