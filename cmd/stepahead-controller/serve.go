@@ -155,7 +155,7 @@ func (p *program) act(ctx context.Context) error {
 		return err
 	}
 	defer p.closeAudit(log)
-	p.remember(log)
+	p.recall(log)
 	name, err := execute.Name(j, p.s.journal)
 	if err != nil {
 		return err
@@ -166,7 +166,8 @@ func (p *program) act(ctx context.Context) error {
 	}
 	o.Journal, o.Lease = j, claim
 	o.World = p.world()
-	return p.begin(ctx, o, service.Active{Name: name, Audit: log, Held: claim.Held, Sweep: p.sweeper(name, claim.Held)})
+	o.Settings = append(o.Settings, p.remembered()...)
+	return p.begin(ctx, o, service.Active{Name: name, Audit: log, Held: claim.Held, Sweep: p.sweeper(name, claim.Held), Drained: p.remember})
 }
 
 // rehearse plans and acts on nothing.
@@ -195,16 +196,14 @@ func (p *program) openAudit() (*audit.Log, error) {
 	return l, nil
 }
 
-// remember has the timeline know what controllers did before this one.
-func (p *program) remember(l *audit.Log) {
+// recall has the timeline know what controllers did before this start, as far as anything that jobs say can be about it.
+func (p *program) recall(l *audit.Log) {
 	if l == nil {
 		return
 	}
 	now, wall := p.clock.Now(), p.clock.Wall()
-	err := l.Read(0, func(line audit.Line) error {
-		if wall.Sub(line.At) < hints.MaxTTL { // what jobs said before is not heard again
-			p.timeline.Did(line.Entry, now, wall)
-		}
+	err := l.Read(0, wall.Add(-hints.MaxTTL), func(line audit.Line) error {
+		p.timeline.Did(line.Entry, now, wall)
 		return nil
 	})
 	if err != nil {
@@ -224,7 +223,7 @@ func (p *program) closeAudit(l *audit.Log) {
 // engine returns the options of the engine, but for what only an active controller has.
 func (p *program) engine(ctx context.Context, name string) (execute.Options, error) {
 	o := execute.Options{
-		Plan: plan.Options{Home: p.s.homeSite, Grace: p.s.grace}, Name: name, Clock: p.clock, Log: p.log, Reconcile: p.s.reconcile, Looker: p.looker,
+		Plan: plan.Options{Home: p.s.homeSite, Grace: p.s.grace, HostsShare: p.s.hostsShare}, Name: name, Clock: p.clock, Log: p.log, Reconcile: p.s.reconcile, Looker: p.looker,
 		Audit: func(e execute.Entry) {
 			p.service.Record(audit.Entry(e))
 			p.timeline.Did(audit.Entry(e), p.clock.Now(), p.clock.Wall())

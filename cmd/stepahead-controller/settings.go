@@ -29,9 +29,9 @@ type settings struct {
 	sites, siteRates, agents, watch, ledgers []string
 	registry, agentCA, agentCert, agentKey   string
 
-	at               daemon.Address
-	reconcile, grace time.Duration
-	dryRun           bool
+	at                 daemon.Address
+	reconcile, grace   time.Duration
+	dryRun, hostsShare bool
 
 	nodeRate         daemon.Size
 	readersPerSource float64
@@ -62,6 +62,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	s.nodeRate = 100e6
 	f.Var(&s.nodeRate, "node-rate", "bytes a second that one storage node serves; what starts show replaces it")
 	f.Float64Var(&s.readersPerSource, "readers-per-source", 4, "readers of one source from which on the last one waits longer; what starts show replaces it")
+	f.BoolVar(&s.hostsShare, "hosts-share", false, "the ranks of a host share what they read of a file, so that a host is one reader")
 	f.DurationVar(&s.reconcile, "reconcile", time.Minute, "how often the stores are compared with what should be there")
 	f.DurationVar(&s.grace, "grace", time.Minute, "how long what was withdrawn stays for readers that have it open")
 	f.BoolVar(&s.dryRun, "dry-run", false, "plan and act on nothing: the log says what would be done. It takes no lease and may run beside the active controller")

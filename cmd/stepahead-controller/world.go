@@ -97,7 +97,7 @@ func (p *program) listeners(e *execute.Engine, name string, log *timeline.Log) (
 		return nil, nil, exit.Usage(err)
 	}
 	facts, err := intake.NewFacts(intake.FactsOptions{
-		Engine: to, Clock: p.clock, Stores: p.stores, Looker: p.looker, Controller: name, Sites: others, Measured: true, ReadOnly: p.s.dryRun, Report: report,
+		Engine: to, Clock: p.clock, Stores: p.stores, Looker: p.looker, Controller: name, Sites: others, Measured: true, HostsShare: p.s.hostsShare, ReadOnly: p.s.dryRun, Report: report,
 		Cluster: plan.Cluster{NodeRate: int64(p.s.nodeRate), ReadersPerSource: p.s.readersPerSource},
 		Sources: intake.SourcesOf(e.Ask),
 	})

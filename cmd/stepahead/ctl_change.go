@@ -73,8 +73,8 @@ func newCtlDrainCommand(f *ctlFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drain",
 		Short: "Let nothing new begin; what is there runs out. --off lets it again",
-		Long: `Let nothing new begin. What has begun goes on, is used, and ends with its lease; ctl revoke --all ends it at once. It counts until ctl drain --off, or until the
-controller starts again. To keep it off, switch budgets off in their file.`,
+		Long: `Let nothing new begin. What has begun goes on, is used, and ends with its lease; ctl revoke --all ends it at once. It counts until ctl drain --off,
+also when the controller starts again.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {

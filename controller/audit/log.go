@@ -97,9 +97,9 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// resume opens the file behind its last whole line, and finds the number of the next.
+// resume opens the file behind its last whole line, and finds the number of the next: it is behind those of the newest file that has lines.
 func (l *Log) resume() error {
-	for i := l.o.Keep; i >= 0; i-- {
+	for i := 0; i <= l.o.Keep && l.next == 1; i++ {
 		f, err := os.Open(l.name(i))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

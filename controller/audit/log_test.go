@@ -37,7 +37,7 @@ func open(t *testing.T, o Options) *Log {
 // numbers are those of all lines after one.
 func numbers(t *testing.T, l *Log, after uint64) (got []uint64) {
 	t.Helper()
-	must(t, l.Read(after, func(line Line) error {
+	must(t, l.Read(after, time.Time{}, func(line Line) error {
 		got = append(got, line.Number)
 		return nil
 	}))
@@ -67,7 +67,7 @@ func TestLines(t *testing.T) {
 			l.Add(empty)
 		}
 		var got []Line
-		must(t, l.Read(0, func(line Line) error { got = append(got, line); return nil }))
+		must(t, l.Read(0, time.Time{}, func(line Line) error { got = append(got, line); return nil }))
 		if want := []Line{{1, full}, {2, empty}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
@@ -248,6 +248,32 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// TestSince: what is older is left out, by the lines' own times, and files that were not written to since are not read.
+func TestSince(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	o := Options{File: file, Limit: 150, Keep: 5}
+	l := open(t, o)
+	begin := time.Now().Add(-time.Hour)
+	for i := range 5 {
+		l.Add(Entry{At: begin.Add(time.Duration(i) * time.Minute), What: "make", Why: strings.Repeat("x", 100)})
+		waitWritten(t, l)
+	}
+	must(t, l.Close())
+	must(t, os.Chtimes(file+".4", begin, begin))
+	must(t, os.WriteFile(file+".4", []byte("what is not read says nothing\n"), 0o600))
+	must(t, os.Chtimes(file+".4", begin, begin))
+	o.Warn = func(err error) { t.Errorf("warned: %v", err) }
+	l = open(t, o)
+	var got []uint64
+	must(t, l.Read(0, begin.Add(2*time.Minute), func(line Line) error {
+		got = append(got, line.Number)
+		return nil
+	}))
+	if !reflect.DeepEqual(got, upTo(3, 5)) {
+		t.Errorf("read %v", got)
+	}
+}
+
 func TestOneWriter(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	open(t, Options{File: file})
@@ -289,6 +315,6 @@ func FuzzLines(f *testing.F) {
 		must(t, os.WriteFile(file, text, 0o600))
 		l := open(t, Options{File: file})
 		l.Add(Entry{What: "make"})
-		must(t, l.Read(0, func(Line) error { return nil }))
+		must(t, l.Read(0, time.Time{}, func(Line) error { return nil }))
 	})
 }

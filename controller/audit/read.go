@@ -8,21 +8,29 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 )
 
 // maxLine bounds a line when it is read, in bytes: texts are bounded, and each byte of theirs takes at most six.
 const maxLine = 8 * 6 * mostText
 
-// Read calls each with the lines that have a larger number and are still kept, in their order, those included that wait for the disk. Lines that
-// cannot be read are left out, and said to Options.Warn. An error of each ends it.
-func (l *Log) Read(after uint64, each func(Line) error) error {
+// Read calls each with the lines that have a larger number, are not older than since and still kept, in their order, those included that wait for the disk. Lines
+// that cannot be read are left out, and said to Options.Warn. An error of each ends it.
+func (l *Log) Read(after uint64, since time.Time, each func(Line) error) error {
+	all := each
+	each = func(line Line) error {
+		if line.At.Before(since) {
+			return nil
+		}
+		return all(line)
+	}
 	l.mu.Lock()
 	if n := len(l.recent); n > 0 && l.recent[0].Number <= after+1 || l.next == after+1 {
 		lines := append([]Line(nil), l.recent...)
 		l.mu.Unlock()
 		return give(lines, after, each)
 	}
-	files, err := l.openAll()
+	files, err := l.openAll(since)
 	pending := append([]Line(nil), l.pending...)
 	l.mu.Unlock()
 	defer func() {
@@ -60,8 +68,8 @@ func give(lines []Line, after uint64, each func(Line) error) error {
 	return nil
 }
 
-// openAll opens all files, the oldest first.
-func (l *Log) openAll() ([]*os.File, error) {
+// openAll opens all files that were written to since a moment, the oldest first.
+func (l *Log) openAll(since time.Time) ([]*os.File, error) {
 	var files []*os.File
 	for i := l.o.Keep; i >= 0; i-- {
 		f, err := os.Open(l.name(i))
@@ -70,6 +78,10 @@ func (l *Log) openAll() ([]*os.File, error) {
 		}
 		if err != nil {
 			return files, err
+		}
+		if info, err := f.Stat(); err == nil && info.ModTime().Before(since) {
+			_ = f.Close() // only opened
+			continue
 		}
 		files = append(files, f)
 	}

@@ -287,6 +287,11 @@ func (s *Service) Drain(ctx context.Context, m *controllerpb.DrainRequest) (*con
 	if m.DryRun || reply.Was == !m.Off {
 		return reply, nil
 	}
+	if a.Drained != nil {
+		if err := a.Drained(!m.Off); err != nil {
+			return nil, err
+		}
+	}
 	return reply, a.Engine.Tell(ctx, c.String(), plan.Drain{On: !m.Off})
 }
 
@@ -361,9 +366,9 @@ func (s *Service) Audit(m *controllerpb.AuditRequest, stream controllerpb.Contro
 	defer context.AfterFunc(s.life, cancel)()
 	after, since := m.After, time.UnixMilli(m.SinceMs)
 	for {
-		err := a.Audit.Read(after, func(l audit.Line) error {
+		err := a.Audit.Read(after, since, func(l audit.Line) error {
 			after = l.Number
-			if !c.hears(l) || l.At.Before(since) || m.Job != "" && l.Job != m.Job || m.Path != "" && !below(l.Path, m.Path) {
+			if !c.hears(l) || m.Job != "" && l.Job != m.Job || m.Path != "" && !below(l.Path, m.Path) {
 				return nil
 			}
 			return stream.Send(control.EncodeLine(l))

@@ -57,6 +57,8 @@ type Active struct {
 	Held func(ctx context.Context) error
 	// Sweep undoes what lies in the stores and no placement of this controller's is: what is over, or all of it.
 	Sweep func(ctx context.Context, all, dryRun bool) ([]control.Swept, error)
+	// Drained, if not nil, remembers over a restart that nothing new is to begin.
+	Drained func(on bool) error
 	// Stats, if not nil, is what the engine counts.
 	Stats func() execute.Stats
 	// DryRun says that nothing is acted on.

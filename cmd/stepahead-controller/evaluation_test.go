@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepahead-io/stepahead/checkpoint"
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
+	"github.com/stepahead-io/stepahead/controller/audit"
+	"github.com/stepahead-io/stepahead/controller/control"
+	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/temporary"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/relay"
+	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/dir"
+)
+
+// foretell says something of a checkpoint in a ledger, as an agent keeps it.
+func (w *world) foretell(l *relay.Ledger, state hints.CheckpointState, path, identity string, ttl time.Duration) {
+	w.t.Helper()
+	r := relay.Record{
+		ReceivedMS: time.Now().UnixMilli(), TTLMS: ttl.Milliseconds(), ID: hints.NewID(), Job: "7b", Run: "1", User: "ada", Confidence: 1, Identity: identity,
+		Checkpoint: &relay.Checkpoint{State: state.String(), Path: path, Step: -1},
+	}
+	if state.OfEvaluation() {
+		r.Checkpoint.Evaluation, r.Checkpoint.Site = "e", "east"
+	}
+	_, err := l.Append(w.t.Context(), r)
+	must(w.t, err)
+}
+
+// checkpointAt writes a checkpoint into the home store, and returns its identity.
+func (w *world) checkpointAt(home store.Store, path string) string {
+	w.t.Helper()
+	const bytes = 1 << 20
+	head := fmt.Sprintf(`{"w":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}`, bytes, bytes)
+	file := binary.LittleEndian.AppendUint64(nil, uint64(len(head)))
+	file = append(append(file, head...), make([]byte, bytes)...)
+	must(w.t, store.ReplaceFile(w.t.Context(), home, path+"/model.safetensors", file))
+	c, err := checkpoint.Open(w.t.Context(), home, path, checkpoint.Options{})
+	must(w.t, err)
+	return c.Identity()
+}
+
+// standing is the placement of a path; none before there is one.
+func (w *world) standing(c *control.Client, path string) (plan.Standing, bool) {
+	why, err := c.Why(w.t.Context(), 0, path)
+	if err != nil || len(why.Standings) != 1 || why.Standings[0].ID == 0 {
+		return plan.Standing{}, false
+	}
+	return why.Standings[0], true
+}
+
+// leftovers are all files that are there for a while.
+func leftovers(t *testing.T, stores ...store.Store) (all []string) {
+	t.Helper()
+	for _, st := range stores {
+		for _, folder := range []string{temporary.Folder, temporary.DataFolder, catalogue.Folder} {
+			infos, err := st.List(t.Context(), folder)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			for _, i := range infos {
+				if i.Name != catalogue.KeyFolder && i.Name != catalogue.DamageFolder && !strings.Contains(i.Name, "/clock-") { // asked for the time at this moment
+					all = append(all, st.Address(i.Name))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestEvaluation: what a job foretells leads to a copy that readers elsewhere find; ctl shows it and takes it back; a controller that is killed leaves nothing
+// beyond the lease, neither does one that takes over.
+func TestEvaluation(t *testing.T) {
+	w := newWorld(t)
+	open := func(root string) store.Store {
+		st, _, err := dir.Open(root, dir.Options{})
+		must(t, err)
+		t.Cleanup(func() { must(t, st.Close()) })
+		return st
+	}
+	home, east := open(w.home), open(w.east)
+	ledger, err := relay.Open(relay.Options{File: w.file("ledger")})
+	must(t, err)
+	defer ledger.Close()
+	args := w.journaled("--ledger", w.file("ledger"), "--agents", "none", "--site-rate", "east=1MiB", "--grace", "10ms")
+	first, _ := w.start(args...)
+	c := w.client(w.addr)
+	w.until("it acts", func() bool { return w.state(c) == "active" })
+
+	const one, two = "/runs/7b/step-1", "/runs/7b/step-2"
+	w.foretell(ledger, hints.Committed, one, w.checkpointAt(home, one), time.Hour)
+	w.foretell(ledger, hints.EvaluationScheduled, one, "", time.Hour)
+	live := func(path string) func() bool {
+		return func() bool { s, ok := w.standing(c, path); return ok && s.State == "live" }
+	}
+	w.until("the copy is there", live(one))
+	keys, _, err := catalogue.TrustedKeys(t.Context(), east)
+	must(t, err)
+	rows, err := catalogue.List(t.Context(), east, keys)
+	must(t, err)
+	if len(rows) != 1 || rows[0].Err != nil || rows[0].Row.Path != home.Address(one) || rows[0].Row.Copy == nil {
+		t.Fatalf("readers find %+v", rows)
+	}
+	want, err := store.ReadFile(t.Context(), home, one+"/model.safetensors", 1<<24)
+	must(t, err)
+	got, err := store.ReadFile(t.Context(), east, rows[0].Row.Copy.Place+"/model.safetensors", 1<<24)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the copy has %d bytes, %v", len(got), err)
+	}
+	s, _ := w.standing(c, one)
+	if _, err := c.Revoke(t.Context(), control.Revocation{ID: s.ID, Why: "enough"}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the copy is gone", func() bool { _, there := w.standing(c, one); return !there && len(leftovers(t, home, east)) == 0 })
+	lines := map[string]bool{}
+	must(t, c.Audit(t.Context(), control.AuditQuery{Path: one}, func(l audit.Line) error {
+		lines[l.What] = true
+		return nil
+	}))
+	for _, what := range []string{"made", "published", "withdrawn", "removed"} {
+		if !lines[what] {
+			t.Errorf("the audit log does not say %q: %v", what, lines)
+		}
+	}
+
+	w.foretell(ledger, hints.EvaluationCancelled, one, "", time.Hour) // another controller would make it again
+
+	const lease = 15 * time.Second
+	w.foretell(ledger, hints.Committed, two, w.checkpointAt(home, two), time.Hour)
+	w.foretell(ledger, hints.EvaluationScheduled, two, "", lease)
+	w.until("the second copy is there", live(two))
+	must(t, first.Process.Kill())
+	_ = first.Wait()
+	if len(leftovers(t, home, east)) == 0 {
+		t.Error("nothing is left right after the kill: there was nothing to find")
+	}
+	second, _ := w.start(args...)
+	c = w.client(w.addr)
+	w.until("the second goes on with it", live(two))
+	w.until("the lease has ended", func() bool { return len(leftovers(t, home, east)) == 0 })
+	w.ends(second)
+}
