@@ -128,6 +128,13 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestExample: the example is a configuration.
+func TestExample(t *testing.T) {
+	if code, printed, stderr := output("config", "print", "--config", "../../examples/controller/controller.yaml"); code != 0 || !strings.Contains(printed, "- dublin=hdfs://dublin/\n") {
+		t.Errorf("exit %d: %s%s", code, printed, stderr)
+	}
+}
+
 // world is a home store, another site, and all that a controller needs.
 type world struct {
 	t          *testing.T

@@ -55,7 +55,7 @@ func pump(p *Planner, ev Event, now time.Duration) (longest time.Duration) {
 	}
 }
 
-func heap() float64 {
+func heapMiB() float64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -74,9 +74,9 @@ func cpu() time.Duration {
 // BenchmarkEvent is one event among a million files: another job's start with a thousand files and what is known of them, the end of its fan-out, and
 // the load. The longest step is reported.
 func BenchmarkEvent(b *testing.B) {
-	before := heap()
+	before := heapMiB()
 	p, now := million()
-	used := heap() - before
+	used := heapMiB() - before
 	longest, began := time.Duration(0), cpu()
 	j := 1000
 	for b.Loop() {
@@ -94,11 +94,11 @@ func BenchmarkEvent(b *testing.B) {
 
 // BenchmarkAllDue is the moment at which all of the million are to be made at once, of which the budgets let a hundred begin.
 func BenchmarkAllDue(b *testing.B) {
-	before, used, waiting := heap(), 0.0, 0
+	before, used, waiting := heapMiB(), 0.0, 0
 	for b.Loop() {
 		p, _ := million()
 		pump(p, Tick{}, time.Hour)
-		used = heap() - before
+		used = heapMiB() - before
 		_, waiting = p.Ranking(1, nil)
 	}
 	b.ReportMetric(used, "MiB")
@@ -115,4 +115,17 @@ func BenchmarkFullPlan(b *testing.B) {
 	}
 	b.ReportMetric(float64((cpu()-began).Milliseconds())/float64(n), "cpu-ms/op")
 	b.ReportMetric(float64(len(p.files)), "files")
+}
+
+// BenchmarkRanking is what `ctl plan` asks for while a million wait: nothing else is decided meanwhile.
+func BenchmarkRanking(b *testing.B) {
+	p, _ := million()
+	pump(p, Tick{}, time.Hour)
+	n, began := 0, cpu()
+	for b.Loop() {
+		n++
+		p.Ranking(100, nil)
+		p.Refused(100, nil)
+	}
+	b.ReportMetric(float64((cpu()-began).Milliseconds())/float64(n), "cpu-ms/op")
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 	"time"
 )
@@ -38,43 +39,76 @@ func (s Standing) Begun() bool { return s.State != "none" && s.State != waiting.
 // Ranking returns the placements that there are or that wait, the best first, at most so many; and how many there are in all. Where of is not nil, only those
 // whose path and job it takes.
 func (p *Planner) Ranking(most int, of func(path, job string) bool) ([]Standing, int) {
-	var all []*placement
-	for s := range p.slotted {
-		if s.x != nil && (of == nil || of(s.owner.name(), p.payerOf(s))) {
-			all = append(all, s.x)
-		}
-	}
-	slices.SortFunc(all, func(x, y *placement) int {
+	all := best[*placement]{most: most, compare: func(x, y *placement) int {
 		if x.before(y) {
 			return -1
 		}
 		return 1
-	})
-	list := make([]Standing, 0, min(most, len(all)))
-	for _, x := range all[:min(most, len(all))] {
+	}}
+	for s := range p.slotted {
+		if s.x != nil && (of == nil || of(s.owner.name(), p.payerOf(s))) {
+			all.add(s.x)
+		}
+	}
+	list := make([]Standing, 0, len(all.list))
+	for _, x := range all.sorted() {
 		list = append(list, p.standing(x.slot))
 	}
-	return list, len(all)
+	return list, all.n
 }
 
 // Refused returns what is asked for and not done, with the reason, at most so many, by path; and how many there are in all. What only waits for its time is not
 // among them. Where of is not nil, only those whose path and job it takes.
 func (p *Planner) Refused(most int, of func(path, job string) bool) ([]Standing, int) {
-	var all []*slot
+	all := best[*slot]{most: most, compare: func(s, t *slot) int {
+		return cmp.Or(cmp.Compare(s.owner.name(), t.owner.name()), cmp.Compare(s.pool.site, t.pool.site))
+	}}
 	for s := range p.slotted {
 		reason, _ := s.because()
 		if s.x == nil && reason != "" && reason != ReasonWait && reason != ReasonUnneeded && (of == nil || of(s.owner.name(), p.payerOf(s))) {
-			all = append(all, s)
+			all.add(s)
 		}
 	}
-	slices.SortFunc(all, func(s, t *slot) int {
-		return cmp.Or(cmp.Compare(s.owner.name(), t.owner.name()), cmp.Compare(s.pool.site, t.pool.site))
-	})
-	list := make([]Standing, 0, min(most, len(all)))
-	for _, s := range all[:min(most, len(all))] {
+	list := make([]Standing, 0, len(all.list))
+	for _, s := range all.sorted() {
 		list = append(list, p.standing(s))
 	}
-	return list, len(all)
+	return list, all.n
+}
+
+// best keeps the first of many, in an order; there may be a million, of which a hundred are wanted while everything waits.
+type best[T any] struct {
+	most    int
+	compare func(x, y T) int
+	list    []T // a heap, the last of them first
+	n       int // how many there were
+}
+
+func (b *best[T]) Len() int           { return len(b.list) }
+func (b *best[T]) Less(i, j int) bool { return b.compare(b.list[i], b.list[j]) > 0 }
+func (b *best[T]) Swap(i, j int)      { b.list[i], b.list[j] = b.list[j], b.list[i] }
+func (b *best[T]) Push(x any)         { b.list = append(b.list, x.(T)) }
+func (b *best[T]) Pop() any {
+	last := b.list[len(b.list)-1]
+	b.list = b.list[:len(b.list)-1]
+	return last
+}
+
+func (b *best[T]) add(x T) {
+	b.n++
+	switch {
+	case len(b.list) < b.most:
+		heap.Push(b, x)
+	case b.most > 0 && b.compare(x, b.list[0]) < 0:
+		b.list[0] = x
+		heap.Fix(b, 0)
+	}
+}
+
+// sorted returns them in their order; nothing can be added any more.
+func (b *best[T]) sorted() []T {
+	slices.SortFunc(b.list, b.compare)
+	return b.list
 }
 
 // slotted gives all slots there are.
