@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -132,9 +134,7 @@ func TestEvaluation(t *testing.T) {
 		}
 	}
 
-	w.foretell(ledger, hints.EvaluationCancelled, one, "", time.Hour) // another controller would make it again
-
-	const lease = 15 * time.Second
+	const lease = 20 * time.Second
 	w.foretell(ledger, hints.Committed, two, w.checkpointAt(home, two), time.Hour)
 	w.foretell(ledger, hints.EvaluationScheduled, two, "", lease)
 	w.until("the second copy is there", live(two))
@@ -146,6 +146,50 @@ func TestEvaluation(t *testing.T) {
 	second, _ := w.start(args...)
 	c = w.client(w.addr)
 	w.until("the second goes on with it", live(two))
+	w.until("what was revoked before stays so", func() bool {
+		why, err := c.Why(t.Context(), 0, one)
+		return err == nil && len(why.Standings) == 1 && why.Standings[0].Reason == plan.ReasonRevoked && why.Standings[0].ID == 0
+	})
 	w.until("the lease has ended", func() bool { return len(leftovers(t, home, east)) == 0 })
 	w.ends(second)
+}
+
+// TestRevocations: what was revoked is remembered for a day, whatever a crash left behind the last line.
+func TestRevocations(t *testing.T) {
+	r := &revocations{file: filepath.Join(t.TempDir(), "revoked")}
+	load := func(now time.Time) string {
+		list, err := r.load(now)
+		must(t, err)
+		var text []string
+		for _, l := range list {
+			text = append(text, l.Path+"@"+l.Site)
+		}
+		return strings.Join(text, " ")
+	}
+	now := time.Now()
+	if got := load(now); got != "" {
+		t.Errorf("at first: %q", got)
+	}
+	must(t, r.add([]plan.Standing{{Path: "/a", Site: "east"}, {Path: "/b"}}))
+	must(t, r.add(nil))
+	f, err := os.OpenFile(r.file, os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteString(`{"at":"20`)
+	must(t, errors.Join(err, f.Close()))
+	if got := load(now); got != "/a@east /b@" {
+		t.Errorf("after a crash: %q", got)
+	}
+	must(t, r.add([]plan.Standing{{Path: "/c", Site: "west"}}))
+	if got := load(now.Add(hints.MaxTTL - time.Minute)); got != "/a@east /b@ /c@west" {
+		t.Errorf("nearly a day later: %q", got)
+	}
+	if got := load(now.Add(hints.MaxTTL + time.Minute)); got != "" {
+		t.Errorf("a day later: %q", got)
+	}
+	if text, err := os.ReadFile(r.file); err != nil || len(text) > 0 {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+	if left := (revocation{At: now.Add(1000 * time.Hour)}).left(now); left != hints.MaxTTL {
+		t.Errorf("of a clock that was set back: %v", left)
+	}
 }

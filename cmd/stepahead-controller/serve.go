@@ -166,8 +166,15 @@ func (p *program) act(ctx context.Context) error {
 	}
 	o.Journal, o.Lease = j, claim
 	o.World = p.world()
-	o.Settings = append(o.Settings, p.remembered()...)
-	return p.begin(ctx, o, service.Active{Name: name, Audit: log, Held: claim.Held, Sweep: p.sweeper(name, claim.Held), Drained: p.remember})
+	revoked := &revocations{file: p.s.journal + revokedSuffix}
+	said, err := p.remembered(revoked)
+	if err != nil {
+		return err
+	}
+	o.Settings = append(o.Settings, said...)
+	return p.begin(ctx, o, service.Active{
+		Name: name, Audit: log, Held: claim.Held, Sweep: p.sweeper(name, claim.Held), Drained: p.rememberDrained, Revoked: revoked.add,
+	})
 }
 
 // rehearse plans and acts on nothing.

@@ -96,6 +96,28 @@ func (ev Revoke) apply(p *Planner) {
 	}
 }
 
+func (ev Revoked) apply(p *Planner) {
+	if ev.Left <= 0 {
+		return
+	}
+	if p.revoked == nil {
+		p.revoked = make(map[site]time.Duration)
+	}
+	p.revoked[site{ev.Path, ev.Site}] = p.now + ev.Left
+}
+
+// site is a place at which something may be made of a path; "" for a hot file.
+type site struct{ path, name string }
+
+// wasRevoked tells whether something was revoked before this planner began, and stays so.
+func (p *Planner) wasRevoked(path, name string) bool {
+	until, ok := p.revoked[site{path, name}]
+	if ok && until <= p.now {
+		delete(p.revoked, site{path, name})
+	}
+	return ok && until > p.now
+}
+
 // below tells whether a path is root or lies below it.
 func below(path, root string) bool {
 	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(root, "/"))

@@ -71,7 +71,7 @@ func (c *checkpoint) evaluation(name string) *evaluation {
 func (c *checkpoint) slot(p *Planner, site string) *slot {
 	i, found := slices.BinarySearchFunc(c.slots, site, func(s *slot, site string) int { return cmp.Compare(s.pool.site, site) })
 	if !found {
-		c.slots = slices.Insert(c.slots, i, &slot{owner: c, pool: p.poolOf(site)})
+		c.slots = slices.Insert(c.slots, i, &slot{owner: c, pool: p.poolOf(site), revoked: p.wasRevoked(c.path, site)})
 	}
 	return c.slots[i]
 }
@@ -147,7 +147,7 @@ func (c *checkpoint) decide(p *Planner) {
 		at := slices.DeleteFunc(slices.Clone(wishes), func(w wish) bool { return w.site != s.pool.site })
 		switch {
 		case len(at) == 0:
-			s.revoked = false
+			s.revoked = p.wasRevoked(c.path, s.pool.site)
 			p.settle(s, nil, ReasonUnneeded, "no evaluation will read it")
 		case reason != "":
 			p.settle(s, nil, reason, detail)

@@ -81,6 +81,12 @@ type Revoke struct {
 	Why   string
 }
 
+// Revoked tells a new planner what was revoked before: what is at a site, "" for a hot file, is not made for so long, whoever asks for it. It comes among the settings.
+type Revoked struct {
+	Path, Site string
+	Left       time.Duration
+}
+
 // Drain lets nothing new begin, or lets it again. What is there runs out.
 type Drain struct{ On bool }
 

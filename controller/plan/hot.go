@@ -82,7 +82,7 @@ func (p *Planner) file(path string) *file {
 	f := p.files[path]
 	if f == nil {
 		f = &file{path: path}
-		f.slot = slot{owner: f, pool: p.local}
+		f.slot = slot{owner: f, pool: p.local, revoked: p.wasRevoked(path, "")}
 		p.files[path] = f
 		f.place = len(p.list)
 		p.list = append(p.list, f)
@@ -245,7 +245,7 @@ func (f *file) decide(p *Planner) {
 	d, first := f.demand(p)
 	switch {
 	case first == nil:
-		f.slot.revoked = false
+		f.slot.revoked = p.wasRevoked(f.path, "")
 		p.settle(&f.slot, nil, ReasonUnneeded, "nobody reads it any more")
 		if p.files[f.path] == f && f.slot.x == nil && f.slot.keep <= p.now {
 			p.drop(f)

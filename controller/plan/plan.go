@@ -21,9 +21,10 @@ type Planner struct {
 	sites   map[string]*Site
 	notYet  *refusal // of all that wait for their time
 	drained bool
-	local   *pool   // of hot files
-	pools   []*pool // all, sorted by site
-	working work    // what all makings take of the storage nodes
+	revoked map[site]time.Duration // before this planner began, until when
+	local   *pool                  // of hot files
+	pools   []*pool                // all, sorted by site
+	working work                   // what all makings take of the storage nodes
 	tally   Tally
 	jobs    map[string]*job
 	files   map[string]*file

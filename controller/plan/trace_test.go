@@ -234,6 +234,7 @@ func split(words []string) (arguments, []string) {
 //	0s fanout JOB run=1 path=P ended=0    0s ended JOB run=1
 //	0s revoke id=ID path=P job=J root=R   0s drain on=1                      0s tick
 //	0s held ID MEANS PATH site=east bytes=1GiB made=1 published=1 undoing=0 left=1h job=j
+//	0s revoked PATH site=east left=1h
 //	why PATH                              plan                               usage
 //	tally                                 find ID
 func (tr *trace) command(line string) error {
@@ -370,6 +371,8 @@ func (tr *trace) event(verb string, words []string) (Event, error) {
 			r.Roots = []string{args["root"]}
 		}
 		return r, nil
+	case "revoked":
+		return Revoked{Path: first, Site: args["site"], Left: args.time("left", time.Hour)}, nil
 	case "drain":
 		return Drain{On: args["on"] != "0"}, nil
 	case "held":

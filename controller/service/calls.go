@@ -217,12 +217,21 @@ func (s *Service) Revoke(ctx context.Context, m *controllerpb.RevokeRequest) (*c
 		return nil, err
 	}
 	if !m.DryRun {
-		ev := c.bound(plan.Revoke{ID: plan.ID(m.Id), Path: m.Path, Why: m.Why})
-		if err := a.Engine.Tell(ctx, c.String(), ev); err != nil {
+		if err := a.revoke(ctx, c, plan.Revoke{ID: plan.ID(m.Id), Path: m.Path, Why: m.Why}, found); err != nil {
 			return nil, err
 		}
 	}
 	return &controllerpb.RevokeReply{Standings: control.EncodeStandings(found)}, nil
+}
+
+// revoke takes back what was found, and remembers that.
+func (a *Active) revoke(ctx context.Context, c caller, r plan.Revoke, found []plan.Standing) error {
+	if a.Revoked != nil {
+		if err := a.Revoked(found); err != nil {
+			return err
+		}
+	}
+	return a.Engine.Tell(ctx, c.String(), c.bound(r))
 }
 
 // toRevoke returns what a revocation takes back, all of which the caller may take back.
@@ -322,7 +331,7 @@ func (s *Service) Sweep(ctx context.Context, m *controllerpb.SweepRequest) (*con
 		var own []plan.Standing
 		err := a.Engine.Ask(ctx, func(p *plan.Planner, _ time.Duration) { own, _ = p.Ranking(hardMost, nil) })
 		if err == nil && !m.DryRun {
-			err = a.Engine.Tell(ctx, c.String(), plan.Revoke{Why: "sweep --all"})
+			err = a.revoke(ctx, c, plan.Revoke{Why: "sweep --all"}, own)
 		}
 		if err != nil {
 			return nil, err

@@ -59,6 +59,8 @@ type Active struct {
 	Sweep func(ctx context.Context, all, dryRun bool) ([]control.Swept, error)
 	// Drained, if not nil, remembers over a restart that nothing new is to begin.
 	Drained func(on bool) error
+	// Revoked, if not nil, remembers over a restart what was revoked.
+	Revoked func(list []plan.Standing) error
 	// Stats, if not nil, is what the engine counts.
 	Stats func() execute.Stats
 	// DryRun says that nothing is acted on.
