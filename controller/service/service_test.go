@@ -192,6 +192,7 @@ func (w *world) everything(c *control.Client) map[string]error {
 	_, errs["drain"] = c.Drain(ctx, true, false)
 	_, errs["sweep"] = c.Sweep(ctx, true, false)
 	errs["audit"] = c.Audit(ctx, control.AuditQuery{}, func(audit.Line) error { return nil })
+	_, errs["timeline"] = c.Timeline(ctx, "/runs/a/1", "")
 	return errs
 }
 
