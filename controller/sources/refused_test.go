@@ -265,4 +265,3 @@ func TestCorruptCopy(t *testing.T) {
 		t.Errorf("now\n%s\nwas\n%s", now, before)
 	}
 }
-
