@@ -258,7 +258,7 @@ func (p *program) begin(ctx context.Context, o execute.Options, a service.Active
 		return err
 	}
 	p.registry.MustRegister(heard{in})
-	a.Engine, a.Stats, a.Timeline = e, e.Stats, p.timeline
+	a.Engine, a.Stats, a.Timeline, a.Resolve = e, e.Stats, p.timeline, p.stores.Place().Resolve
 	a.Problems = func() []string { return append(p.problems.all(), silence(in)...) }
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)

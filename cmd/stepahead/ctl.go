@@ -91,13 +91,17 @@ func (f *ctlFlags) client() (*control.Client, error) {
 }
 
 // ask makes one call, in time.
-func (f *ctlFlags) ask(ctx context.Context, call func(ctx context.Context, c *control.Client) error) (err error) {
+func (f *ctlFlags) ask(ctx context.Context, call func(ctx context.Context, c *control.Client) error) error {
+	return f.askFor(ctx, f.timeout, call)
+}
+
+func (f *ctlFlags) askFor(ctx context.Context, limit time.Duration, call func(ctx context.Context, c *control.Client) error) (err error) {
 	c, err := f.client()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return explained(call(ctx, c))
 }

@@ -124,7 +124,7 @@ func newCtlWhyCommand(f *ctlFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why ID-or-PATH",
 		Short: "Say what is decided on a placement, or on a path, and why",
-		Long: `Say what is decided on a path of the home store, or on the path of a placement, and why, with numbers: what is known of it, what there is, what it is
+		Long: `Say what is decided on a path of the home store (or its URL), or on the path of a placement, and why, with numbers: what is known of it, what there is, what it is
 worth, and why it waits or is refused. The reasons are explained in docs/controller.md.`,
 		Example: `  stepahead ctl why 17
   stepahead ctl why /runs/7b/step-500`,

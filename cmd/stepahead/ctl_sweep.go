@@ -19,6 +19,9 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
+// sweepTime is how long a controller may take to sweep, at least: it asks every store, for everything that is there.
+const sweepTime = 10 * time.Minute
+
 // sweepFlags say what is swept, and where.
 type sweepFlags struct {
 	all, dryRun bool
@@ -47,7 +50,7 @@ something is left, which is listed with the reason.`,
 				return exit.Usage(errors.New("ctl sweep: --site goes with --store; the controller knows its sites"))
 			}
 			if s.store == "" {
-				return f.ask(cmd.Context(), func(ctx context.Context, c *control.Client) error {
+				return f.askFor(cmd.Context(), max(f.timeout, sweepTime), func(ctx context.Context, c *control.Client) error {
 					r, err := c.Sweep(ctx, s.all, s.dryRun)
 					if err != nil {
 						return err

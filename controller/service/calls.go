@@ -133,6 +133,9 @@ func (s *Service) Why(ctx context.Context, m *controllerpb.WhyRequest) (*control
 	if err != nil {
 		return nil, err
 	}
+	if m.Path, err = a.named(m.Path); err != nil {
+		return nil, err
+	}
 	w := control.Why{Path: m.Path}
 	if err := oneOf(m.Id != 0, m.Path != ""); err != nil {
 		return nil, err
@@ -207,6 +210,9 @@ func (s *Service) Revoke(ctx context.Context, m *controllerpb.RevokeRequest) (*c
 	}
 	a, err := s.acting()
 	if err != nil {
+		return nil, err
+	}
+	if m.Path, err = a.named(m.Path); err != nil {
 		return nil, err
 	}
 	if err := oneOf(m.Id != 0, m.Path != "", m.All); err != nil {
@@ -364,6 +370,9 @@ func (s *Service) Audit(m *controllerpb.AuditRequest, stream controllerpb.Contro
 	}
 	if a.Audit == nil {
 		return fmt.Errorf("%w: this controller keeps no audit log: it has no --audit FILE", errNotFound)
+	}
+	if m.Path, err = a.named(m.Path); err != nil {
+		return err
 	}
 	if m.Path != "" {
 		if err := c.checkPath(m.Path); err != nil {

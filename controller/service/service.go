@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,6 +68,8 @@ type Active struct {
 	DryRun bool
 	// Timeline, if not nil, is what calls of Timeline read.
 	Timeline *timeline.Log
+	// Resolve, if not nil, returns the name in the home store that a URL means.
+	Resolve func(url string) (name string, err error)
 	// Problems, if not nil, says what is not as it should be, each in a sentence.
 	Problems func() []string
 }
@@ -116,6 +119,18 @@ func (s *Service) now() *Active {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.active
+}
+
+// named is a path inside the home store, which callers may give as a URL.
+func (a *Active) named(path string) (string, error) {
+	if a.Resolve == nil || !strings.Contains(path, "://") {
+		return path, nil
+	}
+	name, err := a.Resolve(path)
+	if err != nil {
+		return "", fmt.Errorf("%w: %.256s: %w", errInvalid, path, err)
+	}
+	return name, nil
 }
 
 // errStandby is what a standby answers.

@@ -59,6 +59,13 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { must(t, w.audit.Close()) })
 	w.s.Activate(Active{
 		Engine: w.engine, Audit: w.audit, Held: func(context.Context) error { return nil }, Problems: func() []string { return []string{"policy: file unreadable"} },
+		Resolve: func(url string) (string, error) {
+			name, ok := strings.CutPrefix(url, "hdfs://ns")
+			if !ok {
+				return "", errors.New("it is in another store")
+			}
+			return name, nil
+		},
 		Stats: func() execute.Stats { return execute.Stats{JournalDown: true, Strays: 3} },
 		Sweep: func(_ context.Context, all, dryRun bool) ([]control.Swept, error) {
 			w.engine.Note(fmt.Sprint("sweep ", all, dryRun))
@@ -314,7 +321,7 @@ func TestRequests(t *testing.T) {
 	for name, err := range map[string]error{
 		"nothing to revoke": second(c.Revoke(t.Context(), control.Revocation{})), "two things": second(c.Revoke(t.Context(), control.Revocation{ID: 1, All: true})),
 		"a relative path": second(c.Revoke(t.Context(), control.Revocation{Path: "runs"})), "an unclean one": second(c.Why(t.Context(), 0, "/runs/../x")),
-		"a URL": second(c.Why(t.Context(), 0, "hdfs://ns/x")), "why nothing": second(c.Why(t.Context(), 0, "")),
+		"a URL of another store": second(c.Why(t.Context(), 0, "hdfs://other/x")), "no name in a URL": second(c.Revoke(t.Context(), control.Revocation{Path: "hdfs://ns"})), "why nothing": second(c.Why(t.Context(), 0, "")),
 		"an audit of no path": c.Audit(t.Context(), control.AuditQuery{Path: "x"}, nil),
 	} {
 		if !errors.Is(err, control.ErrInvalid) {
@@ -327,6 +334,9 @@ func TestRequests(t *testing.T) {
 	why, err := c.Why(t.Context(), 0, "/secret/1")
 	if err != nil || len(why.Standings) != 1 || why.Standings[0].Reason != plan.ReasonPolicy || why.Standings[0].Detail != "no secrets" {
 		t.Errorf("a refusal: %+v, %v", why, err)
+	}
+	if why, err := c.Why(t.Context(), 0, "hdfs://ns/runs/a/1"); err != nil || why.Path != "/runs/a/1" || len(why.Standings) != 1 {
+		t.Errorf("by its URL: %+v, %v", why, err)
 	}
 	if r, err := c.Ranking(t.Context(), 1); err != nil || len(r.Placements) != 1 || r.All != 3 {
 		t.Errorf("one of the ranking: %+v, %v", r, err)

@@ -27,6 +27,9 @@ func (s *Service) Timeline(ctx context.Context, m *controllerpb.TimelineRequest)
 	if a.Timeline == nil {
 		return nil, fmt.Errorf("%w: this controller keeps no timelines", errNotFound)
 	}
+	if m.Path, err = a.named(m.Path); err != nil {
+		return nil, err
+	}
 	if (m.Path == "") == (m.Job == "") {
 		return nil, fmt.Errorf("%w: give a path or a job", errInvalid)
 	}
