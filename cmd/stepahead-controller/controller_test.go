@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -90,6 +92,7 @@ func TestUsage(t *testing.T) {
 		"no certificate":     {with("--tls-cert", "/nonexistent", "--tls-key", "/nonexistent"), "/nonexistent", 3},
 		"no catalogue key":   {with("--catalogue-key", "/nonexistent"), "--catalogue-key", 3},
 		"no journal":         {with("--journal", "/dev/null/x"), "--journal", 3},
+		"no journal in it":   {with("--journal", file("garbage", strings.Repeat("what is this? ", 1000))), "--journal", 3},
 		"no audit log":       {with("--audit", "/dev/null/x"), "--audit", 3},
 		"a bad level":        {with("--log-level", "loud"), "loud", 2},
 	} {
@@ -321,6 +324,26 @@ func TestStandby(t *testing.T) {
 		t.Errorf("the third begins nothing: %+v, %v", st, err)
 	}
 	w.ends(third)
+}
+
+// TestLostLease: a controller whose lease may be another's ends at once, with the code of a supervisor's restart.
+func TestLostLease(t *testing.T) {
+	w := newWorld(t)
+	cmd, _ := w.start(w.journaled()...)
+	c := w.client(w.addr)
+	w.until("it acts", func() bool { return w.state(c) == "active" })
+	entries, err := os.ReadDir(filepath.Join(w.home, ".stepahead"))
+	must(t, err)
+	for _, e := range entries { // whoever administers the store takes it away
+		name := filepath.Join(w.home, ".stepahead", e.Name())
+		if text, err := os.ReadFile(name); err == nil && strings.HasPrefix(string(text), fmt.Sprintf("process %d ", cmd.Process.Pid)) {
+			must(t, os.Remove(name))
+		}
+	}
+	var ended *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &ended) || ended.ExitCode() != exit.Environment {
+		t.Errorf("it ended with %v", err)
+	}
 }
 
 // TestReload: files that change are taken over, wrong ones change nothing and are said, and SIGHUP looks at once.

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/cmd/daemon"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/cmd/sites"
@@ -43,6 +44,7 @@ type program struct {
 	registry *prometheus.Registry
 	problems *problems
 	clock    clock
+	key      *catalogue.Key // that signs what readers are told; nil in a dry run
 	looker   *intake.Looker
 	timeline *timeline.Log
 	hup      chan os.Signal
@@ -67,6 +69,13 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	urls, err := sites.Parse(s.sites)
 	if err != nil {
 		return exit.Usage(err)
+	}
+	if !s.dryRun {
+		key, err := catalogue.LoadKey(s.catalogueKey)
+		if err != nil {
+			return fmt.Errorf("--catalogue-key: %w", err)
+		}
+		p.key = &key
 	}
 	if p.stores, err = sites.Open(ctx, s.store, urls); err != nil {
 		return err
@@ -160,12 +169,11 @@ func (p *program) act(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := p.engine(ctx, name)
-	if err != nil {
+	o := p.engine(name)
+	o.Journal, o.Lease, o.World = j, claim, p.world()
+	if o.Makers, err = p.makers(name, *p.key); err != nil {
 		return err
 	}
-	o.Journal, o.Lease = j, claim
-	o.World = p.world()
 	revoked := &revocations{file: p.s.journal + revokedSuffix}
 	said, err := p.remembered(revoked)
 	if err != nil {
@@ -184,10 +192,7 @@ func (p *program) rehearse(ctx context.Context) error {
 		return err
 	}
 	defer p.closeAudit(log)
-	o, err := p.engine(ctx, "dry-run")
-	if err != nil {
-		return err
-	}
+	o := p.engine("dry-run")
 	o.DryRun = true
 	return p.begin(ctx, o, service.Active{Name: "dry-run", Audit: log, DryRun: true})
 }
@@ -228,7 +233,7 @@ func (p *program) closeAudit(l *audit.Log) {
 }
 
 // engine returns the options of the engine, but for what only an active controller has.
-func (p *program) engine(ctx context.Context, name string) (execute.Options, error) {
+func (p *program) engine(name string) execute.Options {
 	o := execute.Options{
 		Plan: plan.Options{Home: p.s.homeSite, Grace: p.s.grace, HostsShare: p.s.hostsShare}, Name: name, Clock: p.clock, Log: p.log, Reconcile: p.s.reconcile, Looker: p.looker,
 		Audit: func(e execute.Entry) {
@@ -242,9 +247,7 @@ func (p *program) engine(ctx context.Context, name string) (execute.Options, err
 	if p.rules != nil {
 		o.Settings = p.rules.Events(p.clock.Wall())
 	}
-	var err error
-	o.Makers, err = p.makers(ctx, name)
-	return o, err
+	return o
 }
 
 // begin runs the engine, and what tells it of the world, until ctx ends or the engine does.
@@ -282,6 +285,9 @@ func (p *program) begin(ctx context.Context, o execute.Options, a service.Active
 	if p.rules != nil {
 		w := &rulesWatch{files: p.s.rules, tell: e.Tell, problems: p.problems, log: p.log, stamp: stampOf(p.s.rules), held: p.rules}
 		beside(func(ctx context.Context) error { return w.run(ctx, p.hup) })
+	}
+	if p.key != nil {
+		beside(func(ctx context.Context) error { return p.publishKey(ctx, *p.key) })
 	}
 	beside(facts.Run)
 	beside(func(ctx context.Context) error {

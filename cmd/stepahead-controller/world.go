@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,15 +26,8 @@ import (
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
-// makers carry out the means that this controller has. In a dry run nothing is carried out.
-func (p *program) makers(ctx context.Context, name string) (map[plan.Means]controller.Maker, error) {
-	if p.s.dryRun {
-		return nil, nil
-	}
-	key, err := p.key(ctx)
-	if err != nil {
-		return nil, err
-	}
+// makers carry out the means that this controller has.
+func (p *program) makers(name string, key catalogue.Key) (map[plan.Means]controller.Maker, error) {
 	makers, err := sources.New(sources.Options{
 		Stores: p.stores, Controller: name, Key: key, Clock: p.clock, Log: p.log,
 		Restored: func(r sources.Restoration) { p.log.Info("restored", zap.Any("file", r)) },
@@ -49,26 +44,47 @@ func (p *program) makers(ctx context.Context, name string) (map[plan.Means]contr
 	return makers, err
 }
 
-// key loads the key that signs what readers are told, and tells the stores of its public half: those that do not take it now have it from before, or
-// their readers read the original.
-func (p *program) key(ctx context.Context) (catalogue.Key, error) {
-	key, err := catalogue.LoadKey(p.s.catalogueKey)
-	if err != nil {
-		return key, fmt.Errorf("--catalogue-key: %w", err)
+const (
+	// publishTime bounds the writing of a public key into one store, publishEvery is the time between two tries.
+	publishTime, publishEvery = 20 * time.Second, 30 * time.Second
+)
+
+// publishKey tells all stores of the public half of the key that signs what readers are told, those that do not answer when they do.
+func (p *program) publishKey(ctx context.Context, key catalogue.Key) error {
+	for waiting := append([]string{""}, p.stores.Names()...); ; {
+		waiting = slices.DeleteFunc(waiting, func(site string) bool {
+			err := p.publishAt(ctx, key, site)
+			what := "catalogue key at " + cmp.Or(site, "home")
+			if err == nil || ctx.Err() != nil {
+				p.problems.set(what, "")
+				return err == nil
+			}
+			p.problems.set(what, fmt.Sprintf("its public half cannot be written, and readers trust nothing unless it is there from before: %v", err))
+			p.log.Warn("the catalogue's public key cannot be written", zap.String("site", site), zap.Error(err))
+			return false
+		})
+		if len(waiting) == 0 {
+			return nil
+		}
+		select {
+		case <-p.clock.After(publishEvery):
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	for _, site := range append([]string{""}, p.stores.Names()...) {
-		st := p.stores.Home()
-		if site != "" {
-			st, err = p.stores.Site(ctx, site)
-		}
-		if err == nil {
-			err = catalogue.PublishKey(ctx, st, key)
-		}
-		if err != nil {
-			p.log.Warn("the catalogue's public key cannot be written: readers trust it only if it is there already", zap.String("site", site), zap.Error(err))
+}
+
+func (p *program) publishAt(ctx context.Context, key catalogue.Key, site string) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTime)
+	defer cancel()
+	st := p.stores.Home()
+	if site != "" {
+		var err error
+		if st, err = p.stores.Site(ctx, site); err != nil {
+			return err
 		}
 	}
-	return key, nil
+	return catalogue.PublishKey(ctx, st, key)
 }
 
 // told passes events to the engine, and has the timeline hear them.
