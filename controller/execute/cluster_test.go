@@ -48,12 +48,14 @@ func TestKilledProcessOnCluster(t *testing.T) {
 		c.Put(checkpointPath(n)+"/model.safetensors", tensors(n), 3, 0)
 	}
 	env := []string{homeEnv + "=" + c.URL() + "/", leaseEnv + "=15s", "HADOOP_CONF_DIR=" + c.ConfDir(), "HADOOP_USER_NAME=" + hdfstest.User}
+	did := make(tally)
 	for round := range rounds {
-		runChild(t, root, 3+round*5%40, env...)
+		did.run(t, root, 4+round*5%28, env...)
 		siblingsAreRight(t, st)
 		copiesAreRight(t, st, east)
 	}
-	runChild(t, root, 1<<30, append(env, restEnv+"=1")...)
+	did.run(t, root, 1<<30, append(env, restEnv+"=1")...)
+	did.everything(t)
 	swept(t, st)
 	swept(t, east)
 	for _, m := range everyMeans {

@@ -1,14 +1,18 @@
 package execute
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/relay"
 )
 
 // in runs a test in a bubble of its own time.
@@ -70,4 +74,57 @@ func TestEveryMeansOfHotFiles(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestACopyFollowsItsOriginal(t *testing.T) {
+	in(t, func(t *testing.T, w *world, c *bubble) {
+		r := w.start(c, &memory{}, "one", nil)
+		r.copied("/ck/1")
+		time.Sleep(2 * time.Minute)
+		w.mu.Lock()
+		delete(w.sources, "/ck/1")
+		w.mu.Unlock()
+		r.tell(said("/ck/1", hints.Deleted, nil))
+		time.Sleep(2 * time.Minute)
+		stop(t, r)
+		w.empty()
+		last := r.audit[len(r.audit)-1]
+		if last.What != "removed" || !strings.Contains(last.Why, "it was deleted") || last.Path != "/ck/1" || last.Bytes != 1<<30 || last.Job != "train" || last.Site != "east" {
+			t.Errorf("the deletion is not confirmed: %+v", last)
+		}
+	})
+}
+
+// TestManyAtOnce has more to do at one place than is done at once.
+func TestManyAtOnce(t *testing.T) {
+	in(t, func(t *testing.T, w *world, c *bubble) {
+		r := w.start(c, &memory{}, "one", func(_ *process, o *Options) { o.Settings = settings(plan.Even) })
+		w.does(func(_ context.Context, call string, _ controller.Placement) error {
+			if call == "publish" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		const n = 5*atOnce + 3
+		for i := range n {
+			name := fmt.Sprint("/many/", i)
+			w.mu.Lock()
+			w.sources[name] = "v1"
+			w.mu.Unlock()
+			r.tell(starts(name, name, func(r *relay.Record) { r.Start.ExpectedInMS = 0 }))
+		}
+		synctest.Wait()
+		if s := r.e.Stats(); s.Running != atOnce || s.Waiting != n-atOnce {
+			t.Errorf("%d are under way, %d wait", s.Running, s.Waiting)
+		}
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		if s := r.e.Stats(); s.Running != 0 || s.Waiting != 0 || w.called("publish") != n {
+			t.Errorf("%d are under way, %d wait, %d were published", s.Running, s.Waiting, w.called("publish"))
+		}
+		r.tell(plan.Revoke{})
+		time.Sleep(time.Minute)
+		stop(t, r)
+		w.empty()
+	})
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/plan"
-	"github.com/stepahead-io/stepahead/store"
 )
 
 const (
@@ -143,6 +142,7 @@ func (l *loop) step(ev plan.Event) {
 		}
 	}
 	l.events = nil
+	l.e.count(func(s *Stats) { s.Running, s.Waiting = len(l.tasks), l.waiting() })
 }
 
 // tell has the planner told when it is its turn.
@@ -273,7 +273,7 @@ func (l *loop) start(one *line) {
 	t.action = t.current(now)
 	l.tasks[one.id] = t
 	l.audit(one, o.verb, o.why, nil, 0)
-	l.e.count(func(s *Stats) { s.Begun[o.verb]++; s.Running = len(l.tasks) })
+	l.e.count(func(s *Stats) { s.Begun[o.verb]++ })
 	l.spawn(func() func() {
 		r := l.e.work(ctx, t)
 		t.ended.Store(true)
@@ -301,7 +301,7 @@ func (l *loop) finish(r result) {
 	if r.abandoned.Load() || one == nil || l.tasks[r.id] != r.task {
 		return // it was answered for
 	}
-	if errors.Is(r.err, store.ErrNotHeld) {
+	if l.e.lost.Load() != nil {
 		return // the run ends
 	}
 	for _, rec := range r.records {
@@ -319,12 +319,9 @@ func (l *loop) settle(one *line, r result) {
 	delete(l.tasks, r.id)
 	goesOn := one.ended(r.err == nil, now)
 	l.audit(one, wordFor(r), r.why, r.err, r.done.Took)
-	l.e.count(func(s *Stats) {
-		s.Running = len(l.tasks)
-		if r.err != nil && !goesOn {
-			s.Failed[r.verb]++
-		}
-	})
+	if r.err != nil && !goesOn {
+		l.e.count(func(s *Stats) { s.Failed[r.verb]++ })
+	}
 	switch {
 	case goesOn || r.verb == extendVerb:
 	case r.err != nil:
@@ -344,6 +341,14 @@ func (l *loop) settle(one *line, r result) {
 	if r.verb != makeVerb {
 		l.vacate(l.pool(one))
 	}
+}
+
+// waiting is how many placements wait for a place in a pool.
+func (l *loop) waiting() (n int) {
+	for _, p := range l.pools {
+		n += len(p.waiting)
+	}
+	return n
 }
 
 // vacate gives a place in a pool to the next that waits.

@@ -151,7 +151,11 @@ func child(root string) error {
 		Plan: plan.Options{Home: "home", Grace: 50 * time.Millisecond, RetryAfter: 20 * time.Millisecond}, Journal: j, Name: name, Makers: makers,
 		Looker: statLooker{st}, Lease: held, World: world, Clock: clock, Reconcile: 100 * time.Millisecond,
 		Settings: append(settings(), plan.ClusterChanged{Cluster: cluster}, plan.BudgetsChanged{Budgets: link}),
-		Audit:    func(e Entry) { fmt.Println(e.What, e.Placement, e.Path, e.Why, e.Err) },
+		Audit: func(e Entry) {
+			if e.Err == "" && e.What != removeVerb && e.What != withdrawVerb { // these are tried until HDFS knows that the writer is dead
+				fmt.Println(e.What, e.Placement, e.Path, e.Why)
+			}
+		},
 	})
 	if err != nil {
 		return err
@@ -177,7 +181,7 @@ func rush(e *Engine, st store.Store) {
 			_ = e.Tell(context.Background(), "rush", plan.JobEnded{Job: job(n-2) + string(m), Run: "a"})
 		}
 		evaluate(e, st, n)
-		<-time.After(100 * time.Millisecond)
+		<-time.After(time.Duration(leases()/15) * time.Millisecond)
 		if n%3 == 1 {
 			_ = store.ReplaceFile(context.Background(), st, checkpointPath(n%2)+"/model.safetensors", tensors(n))
 		}
@@ -221,8 +225,27 @@ func rest(e *Engine, w Stores) {
 	}
 }
 
-// runChild runs a child until it has said so many lines, or "empty", and kills it.
-func runChild(t *testing.T, root string, lines int, env ...string) {
+// tally counts what children did, by what and path.
+type tally map[string]int
+
+func (c tally) add(line string) {
+	if w := strings.Fields(line); len(w) > 2 && strings.HasPrefix(w[2], "/") {
+		c[w[0]+" "+filepath.Dir(w[2])]++
+	}
+}
+
+// everything checks that what children should have done was done.
+func (c tally) everything(t *testing.T) {
+	t.Helper()
+	for _, what := range []string{"published /ck", "removed /ck", "published /hot/even", "published /hot/sibling", "made /hot/storage-type", "made /hot/raise", "removed /hot/raise"} {
+		if c[what] == 0 {
+			t.Errorf("nothing was %s: %v", what, c)
+		}
+	}
+}
+
+// run runs a child until it has said so many lines, or "empty", and kills it.
+func (c tally) run(t *testing.T, root string, lines int, env ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(append(os.Environ(), childEnv+"="+root), env...)
@@ -242,6 +265,7 @@ func runChild(t *testing.T, root string, lines int, env ...string) {
 			_ = cmd.Wait()
 			t.Fatalf("the controller ended by itself after %d lines: %s", n, fault.String())
 		}
+		c.add(said.Text())
 		ended = said.Text() == "empty"
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -259,10 +283,11 @@ func TestKilledProcess(t *testing.T) {
 
 func TestKilledProcessManyTimes(t *testing.T) {
 	testdata.Soak(t)
-	killed(t, 200)
+	killed(t, 200).everything(t)
 }
 
-func killed(t *testing.T, rounds int) {
+func killed(t *testing.T, rounds int) tally {
+	did := make(tally)
 	root := t.TempDir()
 	var topology dir.Topology
 	for i := range 12 {
@@ -287,11 +312,11 @@ func killed(t *testing.T, rounds int) {
 		write(t, st, checkpointPath(n)+"/model.safetensors", string(tensors(n)))
 	}
 	for round := range rounds {
-		runChild(t, root, 5+round*7%60)
+		did.run(t, root, 5+round*7%60)
 		siblingsAreRight(t, st)
 		copiesAreRight(t, st, east)
 	}
-	runChild(t, root, 1<<30, restEnv+"=1")
+	did.run(t, root, 1<<30, restEnv+"=1")
 	swept(t, st)
 	swept(t, east)
 	for _, m := range everyMeans {
@@ -307,6 +332,7 @@ func killed(t *testing.T, rounds int) {
 	if all, over, err := fold(j); err != nil || len(all) > 0 || len(over) < rounds {
 		t.Errorf("the journal says that there is %v, and that %d are over: %v", all, len(over), err)
 	}
+	return did
 }
 
 // swept checks that nothing is left in a store. What asks a store for its time leaves an empty file when it is killed, which sweeps remove later; there must be nothing
