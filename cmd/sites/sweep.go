@@ -49,12 +49,31 @@ func Sweep(ctx context.Context, s *Sites, o SweepOptions) (swept []control.Swept
 		}
 		swept = append(swept, w)
 	}
-	if o.All && !o.DryRun && o.Spare == "" && survey.Listed[""] { // at home no other controller is writing a mark
-		if err := temporary.Clean(ctx, s.Home(), temporary.SweepOptions{All: true, Fence: o.Fence}); err != nil {
-			o.Log.Warn("what killed processes left beside the marks could not be removed", zap.Error(err))
+	for _, site := range append([]string{""}, s.Names()...) {
+		if !o.All || o.DryRun || o.Spare != "" || !survey.Listed[site] {
+			continue
+		}
+		if err := clean(ctx, s, site, o.Fence); err != nil {
+			o.Log.Warn("what killed processes left beside the marks could not be removed", zap.String("site", site), zap.Error(err))
 		}
 	}
 	return swept, slices.Clip(unread)
+}
+
+// clean removes what killed processes left beside the marks: at home, where no other controller is writing, all of it, elsewhere what is old.
+func clean(ctx context.Context, s *Sites, site string, fence func(context.Context) error) error {
+	st, err := storeOf(ctx, s, site)
+	if err != nil {
+		return err
+	}
+	o := temporary.SweepOptions{All: site == "", Fence: fence}
+	if some, err := temporary.Any(ctx, st); err != nil || !some {
+		return err
+	}
+	if o.Now, err = temporary.Now(ctx, st); err != nil {
+		return err
+	}
+	return temporary.Clean(ctx, st, o)
 }
 
 func storeOf(ctx context.Context, s *Sites, site string) (store.Store, error) {

@@ -70,7 +70,7 @@ func leftovers(t *testing.T, stores ...store.Store) (all []string) {
 				t.Fatal(err)
 			}
 			for _, i := range infos {
-				if i.Name != catalogue.KeyFolder && i.Name != catalogue.DamageFolder && !strings.Contains(i.Name, "/clock-") { // asked for the time at this moment
+				if i.Name != catalogue.KeyFolder && i.Name != catalogue.DamageFolder && !strings.Contains(i.Name, "/clock-") && !strings.Contains(i.Name, "/probe-") { // there for a moment
 					all = append(all, st.Address(i.Name))
 				}
 			}

@@ -240,6 +240,10 @@ func TestCtlSweepWithoutController(t *testing.T) {
 	mark(home, 1, plan.Sibling, "/runs/1", time.Hour)
 	put(home, temporary.NameOf("c0", 9)+".half") // no mark, and not ours
 	storetest.Put(t, home, temporary.NameOf("c0", 9)+".new", []byte("half"))
+	for name, age := range map[string]time.Duration{temporary.ProbeOf("killed"): time.Hour, temporary.ProbeOf("alive"): 0} {
+		put(east, name)
+		must(t, os.Chtimes(eastAt+name, time.Now(), time.Now().Add(-age)))
+	}
 	mark(east, 2, plan.Copy, home.Address("/runs/1"), time.Hour)
 	other := mark(east, 3, plan.Copy, "hdfs://other/runs/1", time.Hour) // of other files
 	args := []string{"ctl", "sweep", "--all", "--store", homeAt, "--site", "east=" + eastAt}
@@ -264,6 +268,9 @@ func TestCtlSweepWithoutController(t *testing.T) {
 	}
 	if infos, err := home.List(t.Context(), temporary.Folder); err != nil || len(infos) != 1 || infos[0].Name != temporary.NameOf("c0", 9)+".half" {
 		t.Errorf("beside the marks: %+v, %v", infos, err)
+	}
+	if infos, err := east.List(t.Context(), temporary.Folder); err != nil || len(infos) != 2 || infos[0].Name != other.Name() || infos[1].Name != temporary.ProbeOf("alive") {
+		t.Errorf("at the other site: %+v, %v", infos, err)
 	}
 	if _, err := east.Stat(t.Context(), other.Place+"/data"); err != nil {
 		t.Errorf("what is of other files: %v", err)

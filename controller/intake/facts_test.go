@@ -17,6 +17,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/temporary"
 	"github.com/stepahead-io/stepahead/hints/relay"
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -172,7 +173,7 @@ func TestSites(t *testing.T) {
 				got = append(got, s.Site)
 			}
 		}
-		left, err := filepath.Glob(filepath.Join(root, ".stepahead", "*"))
+		left, err := filepath.Glob(filepath.Join(root, ".stepahead", "*", "*"))
 		if err != nil || len(left) != 0 {
 			t.Errorf("%s: %v is left (%v)", why, left, err)
 		}
@@ -227,6 +228,47 @@ func (f *failing) Create(ctx context.Context, name string) (store.Writer, error)
 		return nil, fs.ErrPermission
 	}
 	return f.Store.Create(ctx, name)
+}
+
+// interrupted ends its process as soon as something is to be read.
+type interrupted struct {
+	store.Store
+	end func()
+}
+
+func (i interrupted) Open(ctx context.Context, name string) (store.File, error) {
+	i.end()
+	return i.Store.Open(ctx, name)
+}
+
+// TestLeavesNoProbe: a controller that ends while it measures a site leaves nothing there, and what one left that was killed then goes when another measures.
+func TestLeavesNoProbe(t *testing.T) {
+	home, _ := folder(t, nil)
+	there, root := folder(t, nil)
+	ctx, end := context.WithCancel(t.Context())
+	left := []string{temporary.ProbeOf("killed"), temporary.ProbeOf("killed") + ".new", temporary.ProbeOf("alive")}
+	for i, name := range left {
+		must(t, store.ReplaceFile(t.Context(), there, name, []byte("x")))
+		if i < 2 {
+			must(t, os.Chtimes(filepath.Join(root, name), time.Now(), time.Now().Add(-time.Hour)))
+		}
+	}
+	var st store.Store = interrupted{there, end}
+	measure := func(ctx context.Context) {
+		f, _, _ := facts(t, home, map[string]store.Store{"east": st}, func(o *FactsOptions) { o.Sites = []Site{{Name: "east", Free: 1}} })
+		if err := f.turn(ctx); err != nil && ctx.Err() == nil {
+			t.Fatal(err)
+		}
+	}
+	measure(ctx)
+	if infos, err := there.List(t.Context(), temporary.Folder); err != nil || len(infos) != len(left) || ctx.Err() == nil {
+		t.Errorf("an end in between leaves %v, %v", infos, err)
+	}
+	st = there
+	measure(t.Context())
+	if infos, err := there.List(t.Context(), temporary.Folder); err != nil || len(infos) != 1 || infos[0].Name != left[2] {
+		t.Errorf("there are %v, %v", infos, err)
+	}
 }
 
 // TestLearns: what starts show replaces what was configured, if it may.

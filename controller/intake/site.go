@@ -5,15 +5,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"path"
 	"time"
 
 	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/temporary"
 	"github.com/stepahead-io/stepahead/store"
 )
 
 // localRate is what is believed of reading a copy that is there, unless it is given.
 const localRate = 1e9
+
+// unprobeTime bounds how long the end of a controller waits for a site to remove what was written to measure it.
+const unprobeTime = 5 * time.Second
 
 // site is another datacenter as it was found last.
 type site struct {
@@ -102,20 +105,22 @@ func freeOf(ctx context.Context, st store.Store) (int64, error) {
 	return int64(min(free/float64(max(min(serve, replicasOf), 1)), 1<<61)), err
 }
 
-// measure writes a small file, reads it back and removes it: whether the site takes files, and how fast it is read from here.
+// measure writes a small file, reads it back and removes it: whether the site takes files, and how fast it is read from here. What killed processes left beside
+// the marks goes too.
 func (s *site) measure(ctx context.Context, st store.Store) error {
-	name := path.Join("/.stepahead", s.o.Controller+".probe")
+	name := temporary.ProbeOf(s.o.Controller)
 	data := make([]byte, s.o.ProbeBytes)
 	_, _ = rand.Read(data) // never fails; a link may compress what is not random
 	s.is.Writable = false
 	if err := store.ReplaceFile(ctx, st, name, data); err != nil {
-		return fmt.Errorf("it takes no files: %w", err)
+		return errors.Join(fmt.Errorf("it takes no files: %w", err), unprobe(ctx, st, name))
 	}
+	info, stated := st.Stat(ctx, name) // for the clock of the store
 	began := s.o.Clock.Now()
 	_, err := store.ReadFile(ctx, st, name, int64(len(data)))
 	took := s.o.Clock.Now() - began
-	if gone := st.Remove(ctx, name); err == nil {
-		err = gone
+	if err = errors.Join(err, unprobe(ctx, st, name)); err == nil && stated == nil {
+		err = temporary.Clean(ctx, st, temporary.SweepOptions{Now: info.ModTime})
 	}
 	if err != nil {
 		return fmt.Errorf("what was written cannot be read or removed: %w", err)
@@ -129,4 +134,11 @@ func (s *site) measure(ctx context.Context, st store.Store) error {
 		s.is.RemoteRate = rate
 	}
 	return nil
+}
+
+// unprobe removes what measure wrote, also when there is no time any more.
+func unprobe(ctx context.Context, st store.Store, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unprobeTime)
+	defer cancel()
+	return temporary.Remove(ctx, st, name)
 }

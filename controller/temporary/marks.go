@@ -142,17 +142,21 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// What else lies among the marks, for moments or where a process was killed: a mark that is being written (see store.ReplaceFile), and a file that
-// was asked for the time.
+// What else lies among the marks, for moments or where a process was killed: a mark that is being written (see store.ReplaceFile), a file that
+// was asked for the time, and one that was written to find out how fast that goes.
 const (
 	beside = ".new"
 	clock  = "clock-"
+	probe  = "probe-"
 )
+
+// ProbeOf is the name of the file that a controller writes into a store, and removes at once, to find out whether that takes files and how fast it is read.
+func ProbeOf(controller string) string { return path.Join(Folder, probe+controller) }
 
 // debris tells whether a file is one of those.
 func debris(name string) bool {
 	base := path.Base(name)
-	return strings.HasSuffix(base, suffix+beside) || strings.HasPrefix(base, clock) && !strings.HasSuffix(base, suffix)
+	return strings.HasSuffix(base, suffix+beside) || (strings.HasPrefix(base, clock) || strings.HasPrefix(base, probe)) && !strings.HasSuffix(base, suffix)
 }
 
 // Now is the time by the clock of a store: that of the change of a file that is written for it and removed.
