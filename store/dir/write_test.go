@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -29,7 +30,49 @@ func TestMain(m *testing.M) {
 		writeHalf(root)
 		return
 	}
+	if root := os.Getenv(fullEnv); root != "" {
+		if err := claimWithoutRoom(root); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
 	goleak.VerifyTestMain(m)
+}
+
+// fullEnv makes the test binary a process that may not write a byte, and claims a name.
+const fullEnv = "STEPAHEAD_DIR_TEST_FULL"
+
+func claimWithoutRoom(root string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	s, _, err := dir.Open(root, dir.Options{})
+	if err != nil {
+		return err
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		return err
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 0, Max: old.Max}); err != nil {
+		return err
+	}
+	c, err := s.Claim(context.Background(), "/.stepahead/controller")
+	if err != nil {
+		return err
+	}
+	if _, err := s.Claim(context.Background(), "/.stepahead/controller"); !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("it is claimed twice: %w", err)
+	}
+	return errors.Join(c.Held(context.Background()), c.Release())
+}
+
+// TestClaimOnFullDisk: a name can be had where there is no room for a byte, for instance by whoever makes room.
+func TestClaimOnFullDisk(t *testing.T) {
+	full := exec.Command(os.Args[0])
+	full.Env = append(os.Environ(), fullEnv+"="+t.TempDir())
+	if out, err := full.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }
 
 func writeHalf(root string) {
