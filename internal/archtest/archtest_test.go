@@ -35,6 +35,7 @@ var goroutineOwners = map[string]string{
 	"checkpoint/save/begin.go":          "Begin waits for its removals",
 	"checkpoint/save/send.go":           "Wait, Commit, Abort and a file's Close wait for all of them",
 	"checkpoint/windows.go":             "ReadBoxes waits for its reads",
+	"controller/execute/stores.go":      "a survey waits for its stores, until its context ends: one that hangs is given up",
 	"controller/intake/facts.go":        "a turn waits for its looks at stores",
 	"controller/intake/looker.go":       "a look waits for its looks at files",
 	"controller/intake/run.go":          "Run waits for all of them",
