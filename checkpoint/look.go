@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -20,7 +22,7 @@ const (
 
 // look lists what is at a path and tells its layout. Below a folder of a known layout everything is listed, below others nothing.
 func look(ctx context.Context, st store.Store, name string) (*Checkpoint, error) {
-	info, err := st.Stat(ctx, name)
+	info, infos, err := statAndList(ctx, st, name)
 	if err != nil {
 		return nil, err
 	}
@@ -34,10 +36,6 @@ func look(ctx context.Context, st store.Store, name string) (*Checkpoint, error)
 		c.number()
 		return c, nil
 	}
-	infos, err := st.List(ctx, name)
-	if err != nil {
-		return nil, err
-	}
 	if c.Layout = detect(name, baseNames(infos)); c.Layout == "" {
 		return nil, fmt.Errorf("checkpoint %s: %w: a folder of no known layout%s", st.Address(name), ErrNone, steps(infos))
 	}
@@ -46,6 +44,28 @@ func look(ctx context.Context, st store.Store, name string) (*Checkpoint, error)
 	}
 	c.number()
 	return c, nil
+}
+
+// statAndList says what is at a path, and what is in it if it is a folder. Both are asked at once where a folder is likely, since stores may be far away.
+func statAndList(ctx context.Context, st store.Store, name string) (info store.Info, infos []store.Info, err error) {
+	var group errgroup.Group
+	var listed error
+	single := layoutOfFile(name) != ""
+	if !single {
+		group.Go(func() error {
+			infos, listed = st.List(ctx, name)
+			return nil
+		})
+	}
+	info, err = st.Stat(ctx, name)
+	_ = group.Wait() // it has no error
+	if err == nil && info.Dir {
+		if single {
+			infos, listed = st.List(ctx, name)
+		}
+		err = listed
+	}
+	return info, infos, err
 }
 
 // steps says that a folder is one of checkpoints, most likely: people give the folder of a run where the one of a step is asked for.

@@ -413,3 +413,65 @@ func TestDiff(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestCallsThatGoTogether opens a checkpoint in a store in which some calls only end when another one has begun: whoever made them one after the other would
+// wait for each way there and back.
+func TestCallsThatGoTogether(t *testing.T) {
+	f := newFolder(t)
+	f.writeAll("step-1", torchSave(t, "plain"))
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	far := &togetherStore{folder: f, begun: map[string]chan struct{}{}}
+	for _, what := range []string{"stat /step-1", "list /step-1", "stat /step-1-unfinished", "open /step-1/.metadata"} {
+		far.begun[what] = make(chan struct{})
+	}
+	c, err := Open(ctx, far, "/step-1", Options{})
+	if err != nil || len(c.Problems) > 0 || c.Layout != DCP {
+		t.Errorf("%v, %v", c, err)
+	}
+}
+
+// togetherStore has calls that wait for others.
+type togetherStore struct {
+	*folder
+	begun map[string]chan struct{}
+}
+
+// wait says that a call has begun, and waits for the other one.
+func (s *togetherStore) wait(ctx context.Context, one, other string) error {
+	if s.begun[one] == nil {
+		return nil
+	}
+	close(s.begun[one]) // a second such call panics
+	select {
+	case <-s.begun[other]:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s waits for %s: %w", one, other, ctx.Err())
+	}
+}
+
+func (s *togetherStore) Stat(ctx context.Context, name string) (store.Info, error) {
+	other := "list " + name
+	if base, ok := strings.CutSuffix(name, "-unfinished"); ok {
+		other = "open " + base + "/.metadata"
+	}
+	if err := s.wait(ctx, "stat "+name, other); err != nil {
+		return store.Info{}, err
+	}
+	return s.folder.Stat(ctx, name)
+}
+
+func (s *togetherStore) List(ctx context.Context, name string) ([]store.Info, error) {
+	if err := s.wait(ctx, "list "+name, "stat "+name); err != nil {
+		return nil, err
+	}
+	return s.folder.List(ctx, name)
+}
+
+func (s *togetherStore) Open(ctx context.Context, name string) (store.File, error) {
+	if err := s.wait(ctx, "open "+name, "stat /step-1-unfinished"); err != nil {
+		return nil, err
+	}
+	return s.folder.Open(ctx, name)
+}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -19,10 +21,36 @@ type reader struct {
 	o Options
 	// guess is why the number of files is not known: "" if it is.
 	guess string
+	// marked: the writer's marker of an unfinished save lies beside it.
+	marked bool
 }
 
 func (r *reader) read(ctx context.Context) error {
-	var err error
+	var group errgroup.Group
+	group.Go(func() error { return r.lookForMarker(ctx) }) // meanwhile: stores may be far away
+	err := r.readLayout(ctx)
+	if looked := group.Wait(); err == nil {
+		err = looked
+	}
+	if err != nil {
+		return err
+	}
+	r.unfinished()
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	slices.SortFunc(r.c.Tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.c.Blobs, func(a, b Blob) int { return strings.Compare(a.Name, b.Name) })
+	order := func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.File, b.File), strings.Compare(a.Tensor, b.Tensor))
+	}
+	slices.SortStableFunc(r.c.Problems, order)
+	slices.SortStableFunc(r.c.Doubts, order)
+	return nil
+}
+
+// readLayout reads what the layout's metadata says.
+func (r *reader) readLayout(ctx context.Context) (err error) {
 	switch r.c.Layout {
 	case DCP:
 		err = r.readDCP(ctx)
@@ -41,23 +69,7 @@ func (r *reader) read(ctx context.Context) error {
 	case Torch:
 		err = r.readTorch(ctx)
 	}
-	if err != nil {
-		return err
-	}
-	if err := r.unfinished(ctx); err != nil {
-		return err
-	}
-	if err := r.settle(ctx); err != nil {
-		return err
-	}
-	slices.SortFunc(r.c.Tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(r.c.Blobs, func(a, b Blob) int { return strings.Compare(a.Name, b.Name) })
-	order := func(a, b Problem) int {
-		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.File, b.File), strings.Compare(a.Tensor, b.Tensor))
-	}
-	slices.SortStableFunc(r.c.Problems, order)
-	slices.SortStableFunc(r.c.Doubts, order)
-	return nil
+	return err
 }
 
 func (r *reader) problem(kind, file, format string, args ...any) {
@@ -68,20 +80,25 @@ func (r *reader) doubt(kind, file, format string, args ...any) {
 	r.c.Doubts = append(r.c.Doubts, Problem{Kind: kind, File: file, Detail: fmt.Sprintf(format, args...)})
 }
 
-// unfinished looks for the ways in which writers mark what they have not finished.
-func (r *reader) unfinished(ctx context.Context) error {
+// lookForMarker looks for the file by which writers mark what they have not finished, after the checkpoint was listed.
+func (r *reader) lookForMarker(ctx context.Context) error {
+	_, err := r.c.st.Stat(ctx, r.c.Path+"-unfinished")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	r.marked = err == nil
+	return err
+}
+
+// unfinished says in which ways writers have marked what they have not finished.
+func (r *reader) unfinished() {
 	base := path.Base(r.c.Path)
 	if strings.HasPrefix(base, "tmp_") || strings.HasSuffix(base, ".tmp") {
 		r.problem("unfinished-name", "", "the name %q is that of a save that has not been renamed to its own", base)
 	}
-	_, err := r.c.st.Stat(ctx, r.c.Path+"-unfinished")
-	switch {
-	case err == nil:
+	if r.marked {
 		r.problem("unfinished-marker", "", "beside it is %s-unfinished: the save is under way, or was killed and left its marker", base)
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
 	}
-	return nil
 }
 
 // settle decides about a checkpoint of which nothing says how many files it has: it looks again after a while, and what has not
