@@ -187,6 +187,7 @@ def build() -> None:
         "./cmd/stepahead",
         "./cmd/stepahead-controller",
         "./cmd/stepahead-agent",
+        "./cmd/stepahead-worker",  # beside the agent
     ]
     subprocess.run(["go", "build", "-o", f"{BIN}/", *packages], cwd=ROOT, check=True)
 
