@@ -45,7 +45,6 @@ var goroutineOwners = map[string]string{
 	"cmd/stepahead-controller/serve.go": "the program waits for all of them",
 	"cmd/stepahead-agent/serve.go":      "the program waits for its servers and its sweeper",
 	"controller/audit/log.go":           "Close waits for it",
-	"controller/execute/stores.go":      "they end soon after the context of the survey",
 	"controller/execute/workers.go":     "Run cancels their context and waits for all of them",
 	"controller/sources/copy.go":        "a copy waits for its reader, its writer and its comparing",
 	"controller/copies":                 "a making waits for its transfers and calls",
