@@ -30,7 +30,7 @@ type Options struct {
 	// Labels, if not nil, gives those of a checkpoint, which the copy's row carries.
 	Labels func(ctx context.Context, path string) (map[string]string, error)
 	// Transfers are how many are under way at a time, of all files of a copy; default 16. Each has a piece of at most 64 MiB in memory, all together at most Memory; default
-	// 512 MiB.
+	// 512 MiB. Reading back takes another 64 MiB.
 	Transfers int
 	Memory    int64
 	// Patience is how long a copy goes on while a store does not answer. Default 2 minutes. Afterwards the making fails, and is gone on with by the next.

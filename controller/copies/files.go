@@ -87,11 +87,7 @@ func (r *round) readOne(ctx context.Context, i int, content []byte) error {
 
 // readMany reads files of the original, each in its version, in one call.
 func (r *round) readMany(ctx context.Context, numbers []int, contents [][]byte) error {
-	names := make([]string, len(numbers))
-	for k, i := range numbers {
-		names[k] = path.Join(r.src.Folder(), r.src.Files[i].Name)
-	}
-	expect(ctx, r.home, names)
+	r.ahead(ctx, numbers[len(numbers)-1])
 	return readWhole(ctx, r.home, len(numbers), func(k int) (store.File, error) { return r.src.OpenFile(ctx, numbers[k]) }, contents)
 }
 
@@ -100,6 +96,24 @@ func expect(ctx context.Context, st store.Store, names []string) {
 	if p, ok := st.(store.Prefetcher); ok {
 		p.Forget(names)
 		_ = p.Prefetch(ctx, names) // opening says what is wrong
+	}
+}
+
+// window is of how many small files the store of the original learns at a time where they lie.
+const window = 1024
+
+// ahead has the store of the original learn where the small files of the round lie, up to one and some more.
+func (r *round) ahead(ctx context.Context, i int) {
+	r.learning.Lock()
+	defer r.learning.Unlock()
+	for len(r.small) > 0 && r.small[0] <= i {
+		some := r.small[:min(len(r.small), window)]
+		r.small = r.small[len(some):]
+		names := make([]string, len(some))
+		for k, i := range some {
+			names[k] = path.Join(r.src.Folder(), r.src.Files[i].Name)
+		}
+		expect(ctx, r.home, names)
 	}
 }
 

@@ -15,8 +15,11 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
-// atOnce bounds the calls about single files that are under way at a time.
-const atOnce = 16
+// atOnce bounds the calls about single files of the site that are under way at a time, and asksAtOnce those about the original's, which are small and have a long way.
+const (
+	atOnce     = 16
+	asksAtOnce = 64
+)
 
 // readersAt asks a store who may read a whole checkpoint. ok is false where it cannot tell.
 func readersAt(ctx context.Context, st store.Store, c *checkpoint.Checkpoint) (a store.Access, ok bool, err error) {
@@ -58,7 +61,7 @@ func readersAt(ctx context.Context, st store.Store, c *checkpoint.Checkpoint) (a
 func accesses(ctx context.Context, p store.Protector, names []string) ([]store.Access, error) {
 	all := make([]store.Access, len(names))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(asksAtOnce)
 	for i, name := range names {
 		g.Go(func() (err error) {
 			all[i], err = p.Access(ctx, name)

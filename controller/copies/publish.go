@@ -58,19 +58,31 @@ func (mk *Maker) Publish(ctx context.Context, p controller.Placement, t controll
 	if err := mk.writeMark(ctx, site, p, t); err != nil { // before the row, which must not outlast it
 		return err
 	}
+	return mk.writeRow(ctx, site, row, t)
+}
+
+func (mk *Maker) writeRow(ctx context.Context, site store.Store, row catalogue.Row, t controller.Tools) error {
 	return atSite(ctx, temporary.Change(ctx, t.Fence, func(ctx context.Context) error { return catalogue.Write(ctx, site, mk.o.Key, row) }))
 }
 
-// Extend implements controller.Maker.
+// Extend implements controller.Maker. Of an original that is another one by now, or gone, the row runs out.
 func (mk *Maker) Extend(ctx context.Context, p controller.Placement, t controller.Tools) error {
-	if p.Publish != nil {
-		return mk.Publish(ctx, p, t)
-	}
 	site, err := mk.site(ctx, p.Make.Site)
 	if err != nil {
 		return err
 	}
-	return mk.writeMark(ctx, site, p, t)
+	if err := mk.writeMark(ctx, site, p, t); err != nil || p.Publish == nil {
+		return err
+	}
+	src, err := mk.source(ctx, p.Make)
+	if err != nil {
+		return err
+	}
+	row, err := mk.rowOf(ctx, site, src, p)
+	if err != nil {
+		return err
+	}
+	return mk.writeRow(ctx, site, row, t)
 }
 
 // Withdraw implements controller.Maker.

@@ -74,7 +74,9 @@ func (m *making) end(ctx context.Context, err error) error {
 func (m *making) round(ctx context.Context, missing []int) (failed, err error) {
 	r := &round{making: m, all: m.mk.sizes.tasks(m.src.Files, missing, blockOf(m.site)), large: map[int]*large{}, verifying: make(chan struct{}, readBacks)}
 	for _, t := range r.all {
-		if t.piece {
+		if !t.piece {
+			r.small = append(r.small, t.files...)
+		} else {
 			l := r.large[t.files[0]]
 			if l == nil {
 				l = &large{i: t.files[0]}
@@ -141,6 +143,9 @@ type round struct {
 	next      atomic.Int64
 	large     map[int]*large
 	verifying chan struct{} // has room for the pieces that are read back at a time
+
+	learning sync.Mutex
+	small    []int // files of which the store of the original has not learned where they lie
 
 	mu     sync.Mutex
 	failed error // the first
