@@ -161,7 +161,7 @@ func TestFence(t *testing.T) {
 	w := newWorld(t)
 	w.home.put(t, "/tag", deepSpeed())
 	lost := errors.New("the lease is lost")
-	for n, over := int64(0), false; !over; n += 4 {
+	for n, over := int64(0), false; !over; n += stride(5) {
 		p := w.placement("/tag")
 		looks, fenced, early := atomic.Int64{}, atomic.Bool{}, atomic.Int64{}
 		tools := controller.Tools{Fence: func(context.Context) error {
@@ -208,7 +208,7 @@ func TestFence(t *testing.T) {
 
 // TestTwoMakers: one that is stopped between its look at the lease and its change, wherever that is, and goes on when another has made the copy or is making it, changes nothing of it.
 func TestTwoMakers(t *testing.T) {
-	for stop := int64(1); ; stop += 4 {
+	for stop := int64(1); ; stop += stride(5) {
 		w := newWorld(t)
 		w.home.put(t, "/tag", deepSpeed())
 		p := w.placement("/tag")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/internal/testdata"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -40,11 +41,19 @@ func dieAfter(n int64) (before, reads func(op, name string) error) {
 	}
 }
 
+// stride is how many places are passed over between two where a test has a process die: none in long runs.
+func stride(n int64) int64 {
+	if os.Getenv(testdata.SoakEnv) != "" {
+		return 1
+	}
+	return n
+}
+
 // TestDeadAtEveryChange: wherever a making dies, the next one ends it, with what is right, and a removal leaves nothing.
 func TestDeadAtEveryChange(t *testing.T) {
 	w := newWorld(t)
 	w.home.put(t, "/tag", deepSpeed())
-	for n, over := int64(0), false; !over; n++ {
+	for n, over := int64(0), false; !over; n += stride(3) {
 		p := w.placement("/tag")
 		w.site.watch(dieAfter(n))
 		_, err := w.mk.Make(w.ctx, p, controller.Tools{})
@@ -69,7 +78,7 @@ func TestDeadAtEveryChange(t *testing.T) {
 func TestDeadWhileRemoving(t *testing.T) {
 	w := newWorld(t)
 	w.home.put(t, "/tag", deepSpeed())
-	for n := int64(0); ; n += 2 {
+	for n := int64(0); ; n += stride(3) {
 		p := w.placement("/tag")
 		made, err := w.mk.Make(w.ctx, p, controller.Tools{})
 		must(t, err)
@@ -106,7 +115,7 @@ func TestNotSentAgain(t *testing.T) {
 	if _, err := w.mk.Make(w.ctx, p, controller.Tools{}); !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
-	for n := int64(0); n < 40; n += 7 {
+	for n := int64(0); n < 40; n += stride(7) {
 		w.site.watch(dieAfter(n))
 		if _, err := w.mk.Make(w.ctx, p, controller.Tools{}); err == nil {
 			t.Fatal("it did not die")

@@ -87,7 +87,7 @@ func TestAnyFailures(t *testing.T) {
 				original = true
 			},
 		}
-		for range rapid.IntRange(1, 6).Draw(t, "steps") {
+		for range rapid.IntRange(1, 4).Draw(t, "steps") {
 			steps[rapid.SampledFrom([]string{"make", "make", "make", "publish", "publish", "withdraw", "remove", "restart", "change", "change back", "change back"}).Draw(t, "step")](t)
 		}
 		if rapid.Bool().Draw(t, "end with a copy") {
