@@ -82,6 +82,7 @@ func leftovers(t *testing.T, stores ...store.Store) (all []string) {
 // TestEvaluation: what a job foretells leads to a copy that readers elsewhere find; ctl shows it and takes it back; a controller that is killed leaves nothing
 // beyond the lease, neither does one that takes over.
 func TestEvaluation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	open := func(root string) store.Store {
 		st, _, err := dir.Open(root, dir.Options{})
@@ -134,7 +135,7 @@ func TestEvaluation(t *testing.T) {
 		}
 	}
 
-	const lease = 20 * time.Second
+	const lease = 30 * time.Second // in which a busy machine makes the copy
 	w.foretell(ledger, hints.Committed, two, w.checkpointAt(home, two), time.Hour)
 	w.foretell(ledger, hints.EvaluationScheduled, two, "", lease)
 	w.until("the second copy is there", live(two))
