@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The long tests: 20 CPU-minutes of fuzzing the worker, every fuzz target for a while, then the long Go and Python tests (kill
-# series, leaks, many configurations). STEPAHEAD_FUZZ_SECONDS is the time for each fuzz target (default 15).
+# series, leaks, many configurations). STEPAHEAD_FUZZ_SECONDS is the time for each fuzz target (default 12).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-seconds=${STEPAHEAD_FUZZ_SECONDS:-15}
+seconds=${STEPAHEAD_FUZZ_SECONDS:-12}
 export STEPAHEAD_SOAK=1
 
 # fuzz runs one target. Go makes each input that reaches new code smaller, for up to a minute unless told otherwise: that would
