@@ -416,16 +416,3 @@ func TestSecured(t *testing.T) {
 	}
 	w.ends(cmd)
 }
-
-// TestDryRun: it needs no journal and no lease, runs beside the active one, and makes nothing.
-func TestDryRun(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.start(w.journaled()...)
-	active := w.client(w.addr)
-	w.until("one acts", func() bool { return w.state(active) == "active" })
-	cmd, _ := w.start(w.args("--dry-run")...)
-	dry := w.client(w.addr)
-	w.until("the other rehearses", func() bool { return w.state(dry) == "dry-run" })
-	w.ends(cmd)
-}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,18 +80,55 @@ func leftovers(t *testing.T, stores ...store.Store) (all []string) {
 	return all
 }
 
+func openDir(t *testing.T, root string) store.Store {
+	t.Helper()
+	st, _, err := dir.Open(root, dir.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, st.Close()) })
+	return st
+}
+
+// TestDryRun: it needs no journal and no lease, runs beside the active one, says what it would do, and does nothing.
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	home, east := openDir(t, w.home), openDir(t, w.east)
+	ledger, err := relay.Open(relay.Options{File: w.file("ledger")})
+	must(t, err)
+	defer ledger.Close()
+	const one = "/runs/7b/step-1"
+	w.foretell(ledger, hints.Committed, one, w.checkpointAt(home, one), time.Hour)
+	w.foretell(ledger, hints.EvaluationScheduled, one, "", time.Hour)
+	w.start(w.journaled("--agents", "none")...) // which hears nothing
+	active := w.client(w.addr)
+	w.until("one acts", func() bool { return w.state(active) == "active" })
+	cmd, _ := w.start(w.args("--dry-run", "--ledger", w.file("ledger"), "--agents", "none", "--site-rate", "east=1MiB", "--audit", w.file("dry.audit"))...)
+	dry := w.client(w.addr)
+	w.until("the other rehearses", func() bool { return w.state(dry) == "dry-run" })
+	var said []string
+	w.until("it says what it would do", func() bool {
+		said = nil
+		must(t, dry.Audit(t.Context(), control.AuditQuery{Path: one}, func(l audit.Line) error {
+			said = append(said, l.What)
+			return nil
+		}))
+		return slices.Contains(said, "would publish")
+	})
+	if !slices.Contains(said, "would make") {
+		t.Errorf("it says %q", said)
+	}
+	if left := leftovers(t, home, east); len(left) > 0 {
+		t.Errorf("it made %q", left)
+	}
+	w.ends(cmd)
+}
+
 // TestEvaluation: what a job foretells leads to a copy that readers elsewhere find; ctl shows it and takes it back; a controller that is killed leaves nothing
 // beyond the lease, neither does one that takes over.
 func TestEvaluation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	open := func(root string) store.Store {
-		st, _, err := dir.Open(root, dir.Options{})
-		must(t, err)
-		t.Cleanup(func() { must(t, st.Close()) })
-		return st
-	}
-	home, east := open(w.home), open(w.east)
+	home, east := openDir(t, w.home), openDir(t, w.east)
 	ledger, err := relay.Open(relay.Options{File: w.file("ledger")})
 	must(t, err)
 	defer ledger.Close()
