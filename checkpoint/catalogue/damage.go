@@ -67,34 +67,71 @@ func cut(s string) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-// ReadDamages returns what readers have left word of, at most MaxDamages, sorted by the name of the file. What is no such word is left out. No
-// folder is none.
+// ReadDamages returns what readers have left word of, sorted by the name of the file, of at most MaxDamages files. What is no such word is left out: see
+// [ClearJunk]. No folder is none.
 func ReadDamages(ctx context.Context, st store.Store) ([]Damage, error) {
-	infos, err := st.List(ctx, DamageFolder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	var found []Damage
+	err := eachDamage(ctx, st, func(_ string, d Damage, is bool) error {
+		if is {
+			found = append(found, d)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("catalogue.ReadDamages: %w", err)
 	}
-	var found []Damage
-	for _, i := range infos {
-		if len(found) == MaxDamages {
-			break
+	return found, nil
+}
+
+// ClearJunk removes of the files that [ReadDamages] looks at those that are no word of a damage: as long as they lie there, others are not looked at.
+func ClearJunk(ctx context.Context, st store.Store) error {
+	err := eachDamage(ctx, st, func(name string, _ Damage, is bool) error {
+		if is {
+			return nil
 		}
+		err := st.Remove(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("catalogue.ClearJunk: %w", err)
+	}
+	return nil
+}
+
+// eachDamage reads the first MaxDamages files that may be word of a damage; is tells whether one is. One that cannot be read now is left out.
+func eachDamage(ctx context.Context, st store.Store, f func(name string, d Damage, is bool) error) error {
+	infos, err := st.List(ctx, DamageFolder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	looked := 0
+	for _, i := range infos {
 		if i.Dir || !strings.HasSuffix(i.Name, rowSuffix) {
 			continue
 		}
-		data, err := store.ReadFile(ctx, st, i.Name, maxDamage)
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("catalogue.ReadDamages: %w", err)
+		if looked++; looked > MaxDamages {
+			return nil
 		}
 		var d Damage
-		if err == nil && json.Unmarshal(data, &d) == nil && d.name() == i.Name {
-			found = append(found, d)
+		is := false
+		if i.Size <= maxDamage {
+			data, err := store.ReadFile(ctx, st, i.Name, maxDamage)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				continue
+			}
+			is = json.Unmarshal(data, &d) == nil && d.name() == i.Name
+		}
+		if err := f(i.Name, d, is); err != nil {
+			return err
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // ClearDamage removes the word of a damage. One that is gone is no error.

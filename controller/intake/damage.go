@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller/plan"
@@ -18,19 +19,23 @@ const checkBuffer = 8 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// damages looks at what readers have left word of in a store: anybody may have, so it is looked at again. What is damaged is told, and the word removed.
+// damages looks at what readers have left word of in a store: anybody may have, so it is looked at again. What is damaged is told, and the word removed, as
+// is word of what no reader finds any more, and what is no such word: nobody can have it that no other is looked at.
 func (f *Facts) damages(ctx context.Context, st store.Store) error {
 	found, err := catalogue.ReadDamages(ctx, st)
-	if err != nil || len(found) == 0 {
-		return f.unless(ctx, err)
+	if err == nil && !f.o.ReadOnly {
+		err = catalogue.ClearJunk(ctx, st)
+	}
+	if err := f.unless(ctx, err); err != nil || len(found) == 0 {
+		return err
 	}
 	rows, err := catalogue.List(ctx, st, nil)
 	if err != nil {
 		return f.unless(ctx, err)
 	}
 	for _, d := range found {
-		if d.Controller != f.o.Controller {
-			continue
+		if d.Controller != f.o.Controller && hasRow(rows, d) {
+			continue // that controller looks
 		}
 		detail, err := f.check(ctx, st, d, rows)
 		if err != nil { // cannot be known now
@@ -52,6 +57,13 @@ func (f *Facts) damages(ctx context.Context, st store.Store) error {
 		}
 	}
 	return nil
+}
+
+// hasRow tells whether readers may still find what a report is of.
+func hasRow(rows []catalogue.Entry, d catalogue.Damage) bool {
+	return slices.ContainsFunc(rows, func(e catalogue.Entry) bool {
+		return e.Row.Controller == d.Controller && e.Row.Placement == d.Placement
+	})
 }
 
 // unless reports an error, unless ctx has ended, which is the error then.

@@ -3,6 +3,7 @@ package intake
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"math"
@@ -403,8 +404,11 @@ func TestDamage(t *testing.T) {
 	report(1, st.Address("/data/good"), "ctl")
 	report(2, st.Address("/data/bad"), "ctl")
 	report(3, "", "ctl")
-	report(9, "", "ctl") // has no row any more
-	report(1, "", "another")
+	report(9, "", "ctl")     // has no row any more
+	report(1, "", "another") // has none
+	row(5, "/e", "/data/good")
+	must(t, catalogue.Write(t.Context(), st, key, catalogue.Row{Version: catalogue.Version, Placement: 5, Controller: "another", Path: "/f", Identity: "v", TTL: time.Hour, Sources: &catalogue.Sources{Size: 1, Readers: 2}}))
+	report(5, "", "another")
 	corrupt(t, filepath.Join(root, "data/bad"))
 	must(t, os.Remove(filepath.Join(root, "data/old")))
 	for _, readOnly := range []bool{true, false, false} {
@@ -421,15 +425,43 @@ func TestDamage(t *testing.T) {
 		slices.Sort(got)
 		left, err := catalogue.ReadDamages(t.Context(), st)
 		must(t, err)
+		if len(left) == 1 && left[0].Placement != 5 {
+			t.Errorf("%+v is left", left)
+		}
 		want := []string{st.Address("/data/bad") + " has other bytes than were copied", st.Address("/data/old") + " is gone"}
 		if len(left) == 1 && !readOnly && len(got) == 0 {
 			return // the last round
 		}
-		if !slices.Equal(got, want) || len(left) != map[bool]int{true: 5, false: 1}[readOnly] {
+		if !slices.Equal(got, want) || len(left) != map[bool]int{true: 6, false: 1}[readOnly] {
 			t.Fatalf("%q, %d reports are left", got, len(left))
 		}
 	}
 	t.Error("what was told is told again")
+}
+
+// TestDamageFlood: whoever fills the folder with what is nothing, or with word of what is not there, does not keep a damage from being heard of.
+func TestDamageFlood(t *testing.T) {
+	st, root := folder(t, map[string]string{"data/x": "x"})
+	key, err := catalogue.NewKey("k", make([]byte, 32))
+	must(t, err)
+	must(t, catalogue.Write(t.Context(), st, key, catalogue.Row{Version: catalogue.Version, Placement: 1, Controller: "ctl", Path: "/a", Identity: "v", TTL: time.Hour,
+		Sources: &catalogue.Sources{Size: 1, Readers: 2, Siblings: []catalogue.Sibling{{Name: "/data/gone", Identity: "v"}}}}))
+	must(t, catalogue.ReportDamage(t.Context(), st, catalogue.Damage{Placement: 1, Controller: "ctl"}))
+	at := filepath.Join(root, catalogue.DamageFolder)
+	for i := range catalogue.MaxDamages {
+		must(t, os.WriteFile(filepath.Join(at, fmt.Sprintf("%064x.json", i)), []byte("{}"), 0o644)) // before all that is a sum
+		must(t, catalogue.ReportDamage(t.Context(), st, catalogue.Damage{Placement: uint64(i), Controller: "nobody"}))
+	}
+	must(t, os.WriteFile(filepath.Join(at, "0.json"), make([]byte, 1<<20), 0o644))
+	f, k, _ := facts(t, st, nil, nil)
+	heard := 0
+	for range 4 {
+		must(t, f.damages(t.Context(), st))
+		heard += len(k.take())
+	}
+	if infos, err := st.List(t.Context(), catalogue.DamageFolder); heard != 1 || err != nil || len(infos) != 0 {
+		t.Errorf("%d damages are heard of, %d files are left: %v", heard, len(infos), err)
+	}
 }
 
 // corrupt changes a byte of a file behind the store's back.
