@@ -29,9 +29,13 @@ type tree interface {
 // those whose text is an absolute path, though nothing is outside of its root.
 func openTree(root string, whole bool) (tree, error) {
 	if whole && root == "/" {
-		return everything{}, nil
+		return guarded{everything{}}, nil
 	}
-	return os.OpenRoot(root)
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	return guarded{r}, nil
 }
 
 // everything is the whole file system.
