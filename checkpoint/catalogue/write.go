@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -102,23 +105,35 @@ func List(ctx context.Context, st store.Store, keys Keys) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("catalogue.List: %w", err)
 	}
-	var entries []Entry
-	for _, base := range l.order {
-		f, err := read(ctx, st, path.Join(Folder, base))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // withdrawn meanwhile
-		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("catalogue.List: %w", err)
-		}
-		e := Entry{Name: base, Key: f.Key, Row: f.Row, Err: err}
-		if err == nil {
-			e.Left = l.left(base, f.Row.TTL)
-			e.Err = judge(f, keys, e.Left)
-		}
-		entries = append(entries, e)
+	entries := make([]Entry, len(l.order))
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i, base := range l.order {
+		group.Go(func() error {
+			if ctx.Err() == nil {
+				entries[i] = l.entry(ctx, st, base, keys)
+			}
+			return ctx.Err()
+		})
 	}
-	return entries, nil
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("catalogue.List: %w", err)
+	}
+	return slices.DeleteFunc(entries, func(e Entry) bool { return errors.Is(e.Err, fs.ErrNotExist) }), nil // withdrawn meanwhile
+}
+
+// atOnce is how many rows are read at a time.
+const atOnce = 16
+
+// entry reads one row.
+func (l listing) entry(ctx context.Context, st store.Store, base string, keys Keys) Entry {
+	f, err := read(ctx, st, path.Join(Folder, base))
+	e := Entry{Name: base, Key: f.Key, Row: f.Row, Err: err}
+	if err == nil {
+		e.Left = l.left(base, f.Row.TTL)
+		e.Err = judge(f, keys, e.Left)
+	}
+	return e
 }
 
 // judge says why a row that could be parsed is not used.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/store"
@@ -65,30 +67,33 @@ func Read(ctx context.Context, st store.Store, name string) (Mark, error) {
 	return m, nil
 }
 
+// atOnce is how many marks are read at a time: of a hundred thousand one after the other nobody would wait for the last.
+const atOnce = 32
+
 // List returns the marks of a store, sorted by name. A file that is no mark has its error; a store without the folder has none.
 func List(ctx context.Context, st store.Store) ([]Found, error) {
 	infos, err := listFolder(ctx, st, Folder)
+	if err != nil {
+		return nil, err
+	}
 	infos = slices.DeleteFunc(infos, func(i store.Info) bool { return i.Dir || !strings.HasSuffix(i.Name, suffix) })
-	if len(infos) > 1 {
-		names := make([]string, len(infos))
-		for n, i := range infos {
-			names[n] = i.Name
-		}
-		store.Files{Store: st}.ExpectFiles(ctx, names) // there may be thousands
+	found := make([]Found, len(infos))
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for n, i := range infos {
+		group.Go(func() error {
+			f := &found[n]
+			f.Name, f.Modified = i.Name, i.ModTime
+			if f.Err = ctx.Err(); f.Err == nil {
+				f.Mark, f.Err = Read(ctx, st, i.Name)
+			}
+			return ctx.Err()
+		})
 	}
-	var found []Found
-	for _, i := range infos {
-		f := Found{Name: i.Name, Modified: i.ModTime}
-		f.Mark, f.Err = Read(ctx, st, i.Name)
-		if errors.Is(f.Err, fs.ErrNotExist) {
-			continue // removed since it was listed
-		}
-		if ctx.Err() != nil {
-			return found, f.Err
-		}
-		found = append(found, f)
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
-	return found, err
+	return slices.DeleteFunc(found, func(f Found) bool { return errors.Is(f.Err, fs.ErrNotExist) }), nil // removed since it was listed
 }
 
 // listFolder lists a folder, which may not be there.

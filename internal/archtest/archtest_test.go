@@ -28,6 +28,8 @@ var goroutineOwners = map[string]string{
 	"binfmt/pack/verify_parts.go":       "the check of a bin waits for its reads",
 	"binfmt/pack/write.go":              "the writing of a bin waits for its reads",
 	"checkpoint/catalogue/hot.go":       "a read waits for its replicas",
+	"checkpoint/catalogue/write.go":     "List waits for its reads",
+	"controller/temporary/marks.go":     "List waits for its reads",
 	"checkpoint/catalogue/wrap.go":      "ReadMany waits for its files",
 	"checkpoint/digest.go":              "a reading waits for its readers of files",
 	"checkpoint/look.go":                "a look waits for its calls",
