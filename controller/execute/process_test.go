@@ -3,11 +3,11 @@ package execute
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -41,6 +41,8 @@ const (
 	homeEnv  = "EXECUTE_HOME"
 	leaseEnv = "EXECUTE_LEASE"
 	restEnv  = "EXECUTE_REST"
+	// secondEnv names the journal of a controller that competes for the lease in the home store.
+	secondEnv = "EXECUTE_JOURNAL"
 )
 
 // openHome opens the home of a child, and what it holds its lease in. In a series on a cluster that is a folder: HDFS takes a minute to know that a holder is dead.
@@ -51,6 +53,9 @@ func openHome(root string, east store.Store) (home, claims store.Store, err erro
 			return nil, nil, err
 		}
 		st, _, err := hdfs.Open(url, hdfs.Options{Conf: cfg, User: os.Getenv("HADOOP_USER_NAME")})
+		if os.Getenv(secondEnv) != "" {
+			return st, st, err
+		}
 		return st, east, err
 	}
 	st, _, err := dir.Open(filepath.Join(root, "home"), dir.Options{})
@@ -120,7 +125,7 @@ func child(root string) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(root, "journal")
+	file := filepath.Join(root, cmp.Or(os.Getenv(secondEnv), "journal"))
 	j, err := journal.Open(journal.Options{File: file})
 	if err != nil {
 		return err
@@ -247,23 +252,12 @@ func (c tally) everything(t *testing.T) {
 // run runs a child until it has said so many lines, or "empty", and kills it.
 func (c tally) run(t *testing.T, root string, lines int, env ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(append(os.Environ(), childEnv+"="+root), env...)
-	var fault bytes.Buffer
-	cmd.Stderr = &fault
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := bufio.NewScanner(out)
+	cmd, said := startChild(t, root, env...)
 	ended := false
 	for n := 0; n < lines && !ended; n++ {
 		if !said.Scan() {
 			_ = cmd.Wait()
-			t.Fatalf("the controller ended by itself after %d lines: %s", n, fault.String())
+			t.Fatalf("the controller ended by itself after %d lines: %s", n, cmd.Stderr)
 		}
 		c.add(said.Text())
 		ended = said.Text() == "empty"
@@ -271,8 +265,25 @@ func (c tally) run(t *testing.T, root string, lines int, env ...string) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.Copy(io.Discard, out)
+	for said.Scan() {
+	}
 	_ = cmd.Wait() // it was killed
+}
+
+// startChild starts a child, and returns what it says.
+func startChild(t *testing.T, root string, env ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(append(os.Environ(), childEnv+"="+root), env...)
+	cmd.Stderr = &bytes.Buffer{}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewScanner(out)
 }
 
 // TestKilledProcess kills a controller with the real makers on folders, again and again, each time at another moment of its work, and starts it again with its journal. No
