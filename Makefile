@@ -19,7 +19,7 @@ PROGRAMS := stepahead stepahead-agent stepahead-controller stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml cmd/version/version.txt 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-checkpoint bench-start bench-sampler demo demo-hdfs hdfs hdfs-jars generate golden-megatron golden-checkpoints clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-checkpoint bench-start bench-eval bench-sampler demo demo-hdfs hdfs hdfs-jars generate golden-megatron golden-checkpoints clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -91,6 +91,10 @@ bench-checkpoint: build wheel hdfs-jars ## checkpoints beside torch, safetensors
 
 bench-start: build wheel hdfs-jars ## ranks that read one file at the start of a job, on nine throttled DataNodes, with the controller and without (about 15 minutes)
 	$(PY) benchmarks/run.py start
+
+bench-eval: build wheel hdfs-jars ## an evaluator in another datacenter reads a checkpoint: as torch does, with the range engine, and from the controller's copy (about 6 minutes)
+	@internal/setup/peers.sh hdfs
+	$(PY) benchmarks/run.py evaluation
 
 bench-sampler: build wheel peers ## orders, mixtures, token samples and indexing beside other loaders, with their bars (about 8 minutes)
 	$(PY) benchmarks/run.py sampler tokens index

@@ -41,19 +41,22 @@ class Controller:
         env: dict[str, str],
         *options: str,
         site: str = "far",
+        far: dict[str, str] | None = None,
     ) -> None:
-        self.bin, self.work, self.store, self.env = bin, work, store, env
+        """`env` is the agent's, and the controller's too unless it is `far` from the store; `options` are the controller's."""
+        self.bin, self.work, self.store, self.node, self.env, self.site = bin, work, store, node, env, site
         self._ends = contextlib.ExitStack()
         key = work / "catalogue.key"
-        self._run("stepahead", "token", "keygen", "--catalogue", "--key", key)
+        self.run("stepahead", "token", "keygen", "--catalogue", "--key", key)
         for name, text in {"policy": POLICY, "budgets": BUDGETS, "prices": PRICES}.items():
             (work / f"{name}.yaml").write_text(text.format(site=site))
         agent = ["--store", store, "--node", node, "--cache", work / "agent"]
         settings = [f"--{name}={work / name}.yaml" for name in ("policy", "budgets", "prices")]
         mine = ["--store", store, "--journal", work / "journal", "--catalogue-key", key, "--reconcile", "5s", *settings]
         try:
-            self._serve("stepahead-agent", *agent)
-            self.address = self._serve("stepahead-controller", *mine, *options).rpartition("addr=")[2].split()[0]
+            self._serve(env, "stepahead-agent", *agent)
+            said = self._serve(far or env, "stepahead-controller", *mine, *options)
+            self.address = said.rpartition("addr=")[2].split()[0]
         except BaseException:
             self._ends.close()
             raise
@@ -62,15 +65,15 @@ class Controller:
         self.say = stepahead.lifecycle
         self.say.configure(store=store, job="bench")
 
-    def _run(self, program: str, *arguments: Any) -> str:
+    def run(self, program: str, *arguments: Any) -> str:
         command = [str(self.bin / program), *map(str, arguments)]
         return subprocess.run(command, env=self.env, check=True, stdout=subprocess.PIPE, text=True).stdout
 
-    def _serve(self, program: str, *arguments: Any) -> str:
+    def _serve(self, env: dict[str, str], program: str, *arguments: Any) -> str:
         """Start a program that serves, and return the line that it says first."""
         log = self._ends.enter_context((self.work / f"{program}.log").open("wb"))
         command = [str(self.bin / program), *map(str, arguments)]
-        process = subprocess.Popen(command, env=self.env, stdout=subprocess.PIPE, stderr=log, text=True)
+        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
         self._ends.callback(process.wait)
         self._ends.callback(process.terminate)
         assert process.stdout
@@ -81,7 +84,7 @@ class Controller:
 
     def ctl(self, *arguments: str) -> Any:
         """What `stepahead ctl` says."""
-        return json.loads(self._run("stepahead", "ctl", *arguments, "--json", "--controller", self.address))
+        return json.loads(self.run("stepahead", "ctl", *arguments, "--json", "--controller", self.address))
 
     def _until_active(self, seconds: float = 60) -> None:
         """Wait until it holds the lease of the one that acts."""

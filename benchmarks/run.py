@@ -203,6 +203,11 @@ def start() -> Iterator[Row]:
         yield Row(**row)
 
 
+def evaluation() -> Iterator[Row]:
+    for row in python("benchmarks.evaluation", "--plot", str(ROOT / "build" / "bench-evaluation.png"))["rows"]:
+        yield Row(**row)
+
+
 EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
     "sampler": sampler,
     "wire": wire,
@@ -219,6 +224,7 @@ LONG: dict[str, Callable[[], Iterator[Row]]] = {
     "hdfs": hdfs,
     "checkpoint": checkpoint,
     "start": start,
+    "evaluation": evaluation,
 }
 
 

@@ -1,4 +1,4 @@
-"""The checkpoints that are read, written by torch and by the safetensors package: `data.py FOLDER BYTES`.
+"""The checkpoints that are read, written by torch and by the safetensors package: `data.py FOLDER BYTES [NAME...]`; without names all.
 
 It runs in build/peers-hdfs. `spec.json` says what is in them:
 
@@ -86,23 +86,30 @@ def common() -> dict[str, Any]:
     return state
 
 
+def save_common(folder: pathlib.Path) -> int:
+    """Returns how many bytes of it all ranks read."""
+    others = {f"sharded.{i:04}": torch.zeros(2048, dtype=torch.bfloat16) for i in range(TENSORS - COMMON)}
+    save_dcp(folder, {**common(), **others}, 1)
+    metadata = dcp.FileSystemReader(folder).read_metadata()
+    items = sum(place.length for index, place in metadata.storage_data.items() if not index.fqn.startswith("sharded."))
+    return int(items + (folder / ".metadata").stat().st_size)
+
+
 def main() -> int:
     folder, total = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+    wanted = sys.argv[3:] or ["dcp", "safetensors", "common", "header"]
     state = tensors(total)
-    save_dcp(folder / "dcp", state, FILES)
-    places = save_safetensors(folder / "safetensors", state)
-    shared = common()
-    others = {f"sharded.{i:04}": torch.zeros(2048, dtype=torch.bfloat16) for i in range(TENSORS - COMMON)}
-    save_dcp(folder / "common", {**shared, **others}, 1)
-    header = {f"model.layers.{i:06}.weight": numpy.zeros(1, numpy.float32) for i in range(HEADER)}
-    safetensors.numpy.save_file(header, folder / "header.safetensors")
-    metadata = dcp.FileSystemReader(folder / "common").read_metadata()
-    items = sum(place.length for index, place in metadata.storage_data.items() if not index.fqn.startswith("sharded."))
-    spec = {
-        "places": places,
-        "common_bytes": items + (folder / "common" / ".metadata").stat().st_size,
-        "files": {str(p.relative_to(folder)): p.stat().st_size for p in sorted(folder.rglob("*")) if p.is_file()},
-    }
+    spec: dict[str, Any] = {"places": {name: ["", 0, tensor.nbytes] for name, tensor in state.items()}}
+    if "dcp" in wanted:
+        save_dcp(folder / "dcp", state, FILES)
+    if "safetensors" in wanted:
+        spec["places"] = save_safetensors(folder / "safetensors", state)
+    if "common" in wanted:
+        spec["common_bytes"] = save_common(folder / "common")
+    if "header" in wanted:
+        header = {f"model.layers.{i:06}.weight": numpy.zeros(1, numpy.float32) for i in range(HEADER)}
+        safetensors.numpy.save_file(header, folder / "header.safetensors")
+    spec["files"] = {str(p.relative_to(folder)): p.stat().st_size for p in sorted(folder.rglob("*")) if p.is_file()}
     (folder / "spec.json").write_text(json.dumps(spec))
     return 0
 

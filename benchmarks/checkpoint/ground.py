@@ -10,7 +10,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from benchmarks import run
@@ -30,8 +30,17 @@ KIB, MIB, GB = 1 << 10, 1 << 20, 1e9
 class Ground:
     """Things are made when a row first asks for them, and end with the run."""
 
-    def __init__(self, work: pathlib.Path, rounds: int, size: int, ends: contextlib.ExitStack) -> None:
-        self.work, self.rounds, self.size = work, rounds, size
+    def __init__(
+        self,
+        work: pathlib.Path,
+        rounds: int,
+        size: int,
+        ends: contextlib.ExitStack,
+        bin: pathlib.Path = BIN,
+        wanted: Sequence[str] = (),
+    ) -> None:
+        """`bin` has the programs, `wanted` are the checkpoints that data.py makes; none: all."""
+        self.work, self.rounds, self.size, self.bin, self._wanted = work, rounds, size, bin, wanted
         self.over_link: dict[str, float] = {}  # seconds that ours took
         self.baseline: dict[str, Process] = {}  # who loads over a link meanwhile
         self._ends = ends
@@ -41,7 +50,7 @@ class Ground:
         """The folder of checkpoints that data.py makes."""
         folder = self.work / "data"
         folder.mkdir()
-        subprocess.run([PEERS, HERE / "data.py", folder, str(self.size)], check=True)
+        subprocess.run([PEERS, HERE / "data.py", folder, str(self.size), *self._wanted], check=True)
         return folder
 
     @functools.cached_property
@@ -61,7 +70,7 @@ class Ground:
     def start(self, name: str, datanodes: int, **settings: str) -> MiniHdfs:
         """A cluster that ends with the run."""
         options = [f"--datanodes={datanodes}", *(f"--set={key}={value}" for key, value in settings.items())]
-        cluster = MiniHdfs(BIN / "minihdfs", *options, log=self.work / f"{name}.log")
+        cluster = MiniHdfs(self.bin / "minihdfs", *options, log=self.work / f"{name}.log")
         self._ends.callback(quietly, cluster.close)
         cluster.do("folder", path=FOLDER, owner=cluster.user, mode=0o755)
         return cluster

@@ -32,6 +32,8 @@ class Contestant:
 
     def __init__(self, places: Places) -> None:
         self.places = places
+        self.sources: dict[str, Any] = {}  # how many bytes of the last load came from where, if it knows
+        self.kept: Loaded = {}  # what was last loaded to be kept
         self._states: dict[tuple[str, ...], Loaded] = {}
 
     def state(self, names: Iterable[str]) -> Loaded:
@@ -74,6 +76,7 @@ class Reader(Contestant):
 
         state, reader = self.state(names), checkpoint.Reader(f"{url}/dcp")
         dcp.load(state, storage_reader=reader)
+        self.sources = reader.sources()
         reader.close()
         return state
 
@@ -184,6 +187,10 @@ def resident(field: str) -> int:
 
 
 def run(contestant: Contestant, task: dict[str, Any]) -> dict[str, Any]:
+    if task["do"] == "ready":
+        return {}
+    if task["do"] == "digest":
+        return {"sha256": digest(contestant.kept)}
     if task["do"] == "header":
         return {"wall": contestant.header(task["url"])}
     names = task.get("names") or list(contestant.places)
@@ -203,7 +210,10 @@ def run(contestant: Contestant, task: dict[str, Any]) -> dict[str, Any]:
     else:
         loaded = {"": contestant.one(task["url"], task["names"][0])}
     wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    result = {"wall": wall, "cpu": cpu, "bytes": sum(len(content(v)) for v in loaded.values())}
+    if task.get("keep"):
+        contestant.kept = loaded
+    size = sum(len(content(v)) for v in loaded.values())
+    result = {"wall": wall, "cpu": cpu, "bytes": size, "sources": contestant.sources}
     return {**result, "sha256": digest(loaded)} if task.get("digest") else result
 
 
