@@ -239,7 +239,7 @@ def plot(found: Found, to: pathlib.Path) -> None:
         found.timeline["opened"], found.timeline["loaded"], alpha=0.5, color="tab:green", label="evaluator reads"
     )
     line.set(xlabel="seconds after the commit", yticks=[], ylim=(0, 7), title="one evaluation")
-    line.margins(x=0.15)
+    line.set_xlim(right=1.25 * found.timeline["loaded"])
     line.legend(fontsize=8, loc="upper right")
     figure.savefig(to)
     pyplot.close(figure)
