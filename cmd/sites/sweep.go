@@ -2,6 +2,7 @@ package sites
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -29,13 +30,13 @@ type SweepOptions struct {
 // margin is how long after its time what was made is left to its own controller, which may be undoing it.
 const margin = 10 * time.Second
 
-// Sweep undoes what controllers left in the stores, and returns what it found to undo, and the stores that it could not look at.
+// Sweep undoes what controllers left in the stores, and returns what it found to undo, and the stores that it could not look at, with why.
 func Sweep(ctx context.Context, s *Sites, o SweepOptions) (swept []control.Swept, unread []string) {
 	world := execute.Stores{Stores: s, Sites: s.Names, Log: o.Log}
 	survey := world.Survey(ctx)
 	for _, site := range append([]string{""}, s.Names()...) {
 		if !survey.Listed[site] {
-			unread = append(unread, nameOf(site))
+			unread = append(unread, fmt.Sprintf("%s: %v", nameOf(site), survey.Unknown[site]))
 		}
 	}
 	for _, found := range survey.Leavings {

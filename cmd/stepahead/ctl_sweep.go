@@ -96,7 +96,7 @@ func (s sweepFlags) sweep(ctx context.Context, errs io.Writer) (r control.SweepR
 	var unread []string
 	r.Swept, unread = sites.Sweep(ctx, all, o)
 	if len(unread) > 0 {
-		return r, fmt.Errorf("ctl sweep: %s could not be looked at: what is there may be left", strings.Join(unread, ", "))
+		return r, fmt.Errorf("ctl sweep: not all could be looked at, and what is there may be left: %s", strings.Join(unread, "; "))
 	}
 	return r, nil
 }

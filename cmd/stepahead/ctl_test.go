@@ -281,8 +281,13 @@ func TestCtlSweepWithoutController(t *testing.T) {
 	if code, out, _ := command(t, args...); code != 0 || out != "nothing was left behind\n" {
 		t.Errorf("again: exit %d: %s", code, out)
 	}
+	put(home, temporary.NameOf("c0", 8))
+	if code, _, errs := command(t, args...); code != exit.Environment || !strings.Contains(errs, temporary.NameOf("c0", 8)) || !strings.Contains(errs, "not a mark") {
+		t.Errorf("what is no mark: exit %d: %s", code, errs)
+	}
+	must(t, os.Remove(homeAt+temporary.NameOf("c0", 8)))
 	must(t, os.RemoveAll(eastAt))
-	if code, _, errs := command(t, args...); code != exit.Environment || !strings.Contains(errs, "site east could not be looked at") {
+	if code, _, errs := command(t, args...); code != exit.Environment || !strings.Contains(errs, "site east: ") {
 		t.Errorf("a site that is gone: exit %d: %s", code, errs)
 	}
 }

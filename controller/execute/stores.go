@@ -3,6 +3,7 @@ package execute
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"strings"
@@ -47,7 +48,7 @@ func (w Stores) Survey(ctx context.Context) Survey {
 			answers <- answer{site, found, err}
 		}()
 	}
-	s := Survey{Listed: make(map[string]bool)}
+	s := Survey{Listed: make(map[string]bool), Unknown: make(map[string]error)}
 	found := make(map[string][]Leaving)
 	for range sites {
 		select {
@@ -55,6 +56,7 @@ func (w Stores) Survey(ctx context.Context) Survey {
 			found[a.site] = a.found
 			s.Listed[a.site] = a.err == nil
 			if a.err != nil {
+				s.Unknown[a.site] = a.err
 				w.log().Warn("what controllers left cannot be read", zap.String("site", a.site), zap.Error(a.err))
 			}
 		case <-ctx.Done():
@@ -62,6 +64,7 @@ func (w Stores) Survey(ctx context.Context) Survey {
 	}
 	for _, site := range sites {
 		if _, answered := s.Listed[site]; !answered {
+			s.Unknown[site] = fmt.Errorf("there is no answer: %w", ctx.Err())
 			w.log().Warn("what controllers left cannot be read: there is no answer", zap.String("site", site), zap.Error(ctx.Err()))
 		}
 		s.Leavings = append(s.Leavings, found[site]...)
@@ -103,11 +106,14 @@ func (w Stores) list(ctx context.Context, site string, st store.Store) ([]Leavin
 	}
 	var list []Leaving
 	marked := make(map[string]bool)
+	unread := 0
 	for _, f := range marks {
 		marked[strings.TrimSuffix(path.Base(f.Name), ".json")] = true
 		if f.Err != nil {
 			w.log().Warn("a mark cannot be read: it is left alone", zap.String("mark", st.Address(f.Name)), zap.Error(f.Err))
-			err = f.Err
+			if unread++; unread == 1 {
+				err = f.Err
+			}
 			continue
 		}
 		l := Leaving{Site: site, Mark: f.Mark, Left: f.Modified.Add(f.Mark.TTL).Sub(now), Ours: w.ours(site, f.Mark)}
@@ -127,6 +133,9 @@ func (w Stores) list(ctx context.Context, site string, st store.Store) ([]Leavin
 		if m, ok := temporary.Orphan(info.Name); ok && !marked[path.Base(info.Name)] {
 			list = append(list, Leaving{Site: site, Mark: m, Left: -time.Nanosecond, Ours: true})
 		}
+	}
+	if unread > 1 {
+		err = fmt.Errorf("%d marks cannot be read, the first: %w", unread, err)
 	}
 	return list, err
 }

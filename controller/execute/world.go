@@ -27,6 +27,8 @@ type Survey struct {
 	Leavings []Leaving
 	// Listed are the sites of which all is known, "" for the home of the files.
 	Listed map[string]bool
+	// Unknown says of the others why not.
+	Unknown map[string]error
 }
 
 // Leaving is something that a controller made, as its mark says.
