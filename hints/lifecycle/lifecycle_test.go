@@ -397,3 +397,24 @@ func TestAgo(t *testing.T) {
 		t.Fatalf("took %+v", took)
 	}
 }
+
+// TestAgoFar: how long it takes to find the agents counts as well.
+func TestAgoFar(t *testing.T) {
+	c := newCluster(t)
+	a := c.start("dn1", hints.Accept())
+	var passed atomic.Int64
+	began := time.Now()
+	an := c.announcer(nil, func(o *Options) {
+		o.testing.now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
+		open := o.Open
+		o.Open = func(ctx context.Context) (store.Store, error) {
+			passed.Add(int64(4 * time.Second))
+			return open(ctx)
+		}
+	})
+	must(t, an.Say(about(hints.EvaluationOpened), nil))
+	flush(t, an)
+	if took := a.hints(); len(took) != 1 || took[0].Checkpoint.Ago != 4*time.Second {
+		t.Fatalf("took %+v", took)
+	}
+}

@@ -69,7 +69,7 @@ func (s *sender) send(ctx context.Context, m *message) {
 	pause := firstPause
 	var before error
 	for try := 1; ; try++ {
-		told, err := s.round(ctx, m.now(s.a.o.testing.now()))
+		told, err := s.round(ctx, m)
 		if ctx.Err() != nil && err != nil && !errors.Is(err, ErrRefused) { // that this try was cut short is no reason
 			err = ended(before)
 		}
@@ -131,12 +131,12 @@ func kindOf(h hints.Hint) string {
 }
 
 // round tells the agents that there are now, and reports whether one has taken it.
-func (s *sender) round(ctx context.Context, h hints.Hint) (told bool, err error) {
+func (s *sender) round(ctx context.Context, m *message) (told bool, err error) {
 	if err := s.find(ctx); err != nil {
 		return false, err
 	}
 	agents := s.agents
-	if !pauses(h) {
+	if !pauses(m.hint) {
 		agents = agents[:min(len(agents), keepers)]
 	}
 	if len(agents) == 0 {
@@ -147,7 +147,7 @@ func (s *sender) round(ctx context.Context, h hints.Hint) (told bool, err error)
 	group.SetLimit(callsAtOnce)
 	for i, a := range agents {
 		group.Go(func() error {
-			answers[i] = s.call(ctx, a, h)
+			answers[i] = s.call(ctx, a, m.now(s.a.o.testing.now())) // after the search for agents, which takes time
 			return nil
 		})
 	}
