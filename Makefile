@@ -19,10 +19,10 @@ PROGRAMS := stepahead stepahead-agent stepahead-controller stepahead-worker
 SOURCES := $(shell git ls-files '*.go' '*.c' '*.h' 'go.mod' 'go.sum' setup.py pyproject.toml cmd/version/version.txt 'pybind/python/stepahead/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-checkpoint bench-start bench-eval bench-sampler demo demo-hdfs hdfs hdfs-jars generate golden-megatron golden-checkpoints clean
+.PHONY: help setup system peers build wheel test test-go test-python lint soak fuzz-worker bench bench-images bench-loader bench-hdfs bench-checkpoint bench-start bench-eval bench-sampler demo demo-hdfs demo-controller hdfs hdfs-jars generate golden-megatron golden-checkpoints clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 setup: system ## install system libraries and the local Python environment (quick when nothing is missing)
 	@internal/setup/python.sh
@@ -106,6 +106,10 @@ demo-hdfs: build wheel hdfs-jars ## the same on a real HDFS; a DataNode is kille
 	@go build -o build/minihdfs ./internal/hdfstest/minihdfs
 	$(PY) examples/demo/demo.py --hdfs $(if $(DATA),--data "$(DATA)")
 
+demo-controller: build wheel hdfs-jars ## two datacenters, a real HDFS each: an evaluation at the other one and a restart, without the controller and with it (about 5 minutes)
+	@go build -o build/minihdfs ./internal/hdfstest/minihdfs
+	$(PY) examples/demo_controller/demo.py
+
 hdfs: hdfs-jars ## a real HDFS on this machine until Ctrl-C: HDFS="--datanodes 9 --namenodes 2" (--help lists all)
 	@go run ./internal/hdfstest/minihdfs $(HDFS)
 
@@ -136,4 +140,4 @@ golden-checkpoints: setup ## regenerate what torch, safetensors and Python's pic
 	mv build/golden-readers.json checkpoint/testdata/readers_megatron.json
 
 clean: ## remove what the targets above made, but not .venv
-	rm -rf bin build demo wheelhouse *.egg-info pybind/python/*.egg-info
+	rm -rf bin build demo demo-controller wheelhouse *.egg-info pybind/python/*.egg-info
