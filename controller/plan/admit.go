@@ -199,7 +199,7 @@ func (p *Planner) revalue(x *placement) {
 	w.saved = min(w.saved, saved)
 	w.value = p.prices.worth(float64(w.weight * w.saved.Seconds()))
 	w.cost = p.prices.ofSources(w.bytes(), w.until-p.now)
-	if w.means.row() {
+	if w.means().row() {
 		w.cost += p.prices.Entry
 	}
 	w.rated()
@@ -248,7 +248,7 @@ func (p *Planner) workOf(x *placement) work {
 
 // twin is a published copy at the same site with the same content.
 func (p *Planner) twin(x *placement) *placement {
-	if x.state != waiting || x.want.means != Copy {
+	if x.state != waiting || x.want.means() != Copy {
 		return nil
 	}
 	c, ok := x.slot.owner.(*checkpoint)
@@ -256,7 +256,7 @@ func (p *Planner) twin(x *placement) *placement {
 		return nil
 	}
 	y := x.slot.pool.content[c.facts.Digest]
-	if y == nil || y.state != live || y.held.of != nil || y.want.content != x.want.content || y.want.access != x.want.access {
+	if y == nil || y.state != live || y.held.of != nil || y.want.content != x.want.content || y.want.access() != x.want.access() {
 		return nil
 	}
 	return y
@@ -277,9 +277,11 @@ func (p *Planner) begin(x *placement) {
 	until := x.want.until
 	x.held = &holding{job: x.want.job.name, begun: p.now, until: until, promised: until}
 	p.placements[x.id] = x
-	x.slot.stay(x.want.identity, p.now)
+	if x.want.means() == Copy {
+		x.slot.stay(x.want.identity, p.now)
+	}
 	a := Make{
-		ID: x.id, Means: x.want.means, Path: x.slot.owner.name(), Identity: x.want.identity, Site: l.site, Access: x.want.access,
+		ID: x.id, Means: x.want.means(), Path: x.slot.owner.name(), Identity: x.want.identity, Site: l.site, Access: x.want.access(),
 		Sources: int(x.want.sources), Extra: int(x.want.extra),
 		Content: x.want.content, Lease: until - p.now, Emergency: x.want.emergency, Job: x.held.job, Why: x.want.why(),
 	}
@@ -448,7 +450,7 @@ func (p *Planner) halt(x *placement, why string) {
 	if x.state != making || x.held.rate == 0 {
 		return
 	}
-	if x.want.means == Copy {
+	if x.want.means() == Copy {
 		p.pause(x, why)
 		return
 	}

@@ -64,7 +64,8 @@ func (ev Revoke) apply(p *Planner) {
 		if ev.Job != "" && p.payerOf(s) != ev.Job || ev.Roots != nil && !slices.ContainsFunc(ev.Roots, func(root string) bool { return below(s.owner.name(), root) }) {
 			return
 		}
-		s.revoked, s.keep = true, 0
+		s.revoked = true
+		s.forsake()
 		if s.x != nil {
 			p.undo(s.x, why)
 		}
@@ -151,7 +152,7 @@ func (ev Done) apply(p *Planner) {
 	case "publish":
 		p.nowLive(x)
 	case "withdraw":
-		if !x.want.means.makes() {
+		if !x.want.means().makes() {
 			p.gone(x)
 			return
 		}
@@ -171,11 +172,13 @@ func (p *Planner) made(x *placement, ev Done) {
 	p.stop(x)
 	x.held.readyAt = p.now
 	x.held.digest = ev.Digest
-	if x.want.means == Copy && ev.Took > 0 && x.held.of == nil {
+	if x.want.means() == Copy && ev.Took > 0 && x.held.of == nil {
 		l.observe(int64(float64(x.held.bytes) / ev.Took.Seconds()))
 	}
-	x.slot.tries = 0
-	if x.want.means.row() {
+	if x.slot.was != nil {
+		x.slot.was.tries = 0
+	}
+	if x.want.means().row() {
 		p.publish(x)
 		return
 	}
@@ -184,7 +187,7 @@ func (p *Planner) made(x *placement, ev Done) {
 
 func (p *Planner) nowLive(x *placement) {
 	x.state = live
-	if x.want.means == Copy && x.held.digest != "" && x.held.of == nil {
+	if x.want.means() == Copy && x.held.digest != "" && x.held.of == nil {
 		x.slot.pool.content[x.held.digest] = x
 	}
 	p.report(x.slot, "", "")
@@ -218,8 +221,8 @@ func (p *Planner) failed(x *placement, ev Failed) {
 		return
 	case ev.Reason == ReasonIdentity || ev.Reason == ReasonSource:
 		x.slot.owner.doubt()
-		x.slot.notBefore = p.now + p.o.RetryAfter
-	case x.want.means == Copy && x.held.of == nil && x.held.tries < mostTries:
+		x.slot.past().notBefore = p.now + p.o.RetryAfter
+	case x.want.means() == Copy && x.held.of == nil && x.held.tries < mostTries:
 		p.report(x.slot, ReasonFailed, why)
 		p.stop(x)
 		x.slot.pool.unline(x)
@@ -227,8 +230,9 @@ func (p *Planner) failed(x *placement, ev Failed) {
 		p.retry(x)
 		return
 	default:
-		x.slot.tries = min(x.slot.tries+1, 100)
-		x.slot.notBefore = p.now + p.backoff(x.slot.tries)
+		was := x.slot.past()
+		was.tries = min(was.tries+1, 100)
+		was.notBefore = p.now + p.backoff(was.tries)
 	}
 	p.report(x.slot, ReasonFailed, why)
 	p.undo(x, why)
@@ -241,7 +245,7 @@ func (ev Damaged) apply(p *Planner) {
 	}
 	for _, y := range append([]*placement{x}, x.held.sharers...) {
 		y.held.damaged = true
-		y.slot.notBefore = p.now + p.o.RetryAfter
+		y.slot.past().notBefore = p.now + p.o.RetryAfter
 		p.undo(y, "damaged: "+ev.Detail)
 	}
 	if l := x.slot.pool; l.content[x.held.digest] == x {
@@ -291,13 +295,12 @@ func (p *Planner) adopt(h Held) *placement {
 	s.x = x
 	left := max(h.Left, 0)
 	x.want = proposal{
-		means: a.Means, identity: a.Identity, sources: int32(a.Sources), extra: int32(a.Extra), emergency: a.Emergency, content: a.Content,
+		way: wayOf(a.Means), identity: a.Identity, sources: int32(a.Sources), extra: int32(a.Extra), emergency: a.Emergency, content: a.Content,
 		until: p.now + left, job: p.job(a.Job),
 	}
 	x.held = &holding{job: a.Job, bytes: a.Bytes, begun: p.now, until: x.want.until, promised: x.want.until, digest: h.Digest, readyAt: p.now}
-	s.keep = p.now + min(left, adoptFor)
-	if extra || h.Undoing {
-		s.keep = 0
+	if !extra && !h.Undoing {
+		s.past().keep = p.now + min(left, adoptFor)
 	}
 	p.nextID = max(p.nextID, a.ID+1)
 	p.placements[a.ID] = x
@@ -315,26 +318,26 @@ func (p *Planner) adopt(h Held) *placement {
 func (p *Planner) resume(x *placement, h Held) {
 	const why = "a predecessor left it"
 	switch {
-	case !h.Made && x.want.means.makes():
+	case !h.Made && x.want.means().makes():
 		x.state = paused
-		if x.want.means != Copy || x.slot.keep == 0 { // only copies are gone on with
+		if x.want.means() != Copy || x.slot.keep() == 0 { // only copies are gone on with
 			p.undo(x, why+" half made")
 			return
 		}
 	default: // as if published: it is withdrawn before it is removed, whatever the journal has not seen
 		x.state = live
 	}
-	if x.state == live && x.want.means == Copy && x.held.digest != "" && x.held.of == nil && x.slot.keep > 0 {
+	if x.state == live && x.want.means() == Copy && x.held.digest != "" && x.held.of == nil && x.slot.keep() > 0 {
 		x.slot.pool.content[x.held.digest] = x
 	}
-	if x.slot.keep <= p.now {
+	if x.slot.keep() <= p.now {
 		p.undo(x, why)
 		return
 	}
-	if x.state == live && x.want.means.row() && !h.Published {
+	if x.state == live && x.want.means().row() && !h.Published {
 		p.publish(x)
 	}
-	p.alarm(x, x.slot.keep)
+	p.alarm(x, x.slot.keep())
 	p.touch(x.slot.owner)
 }
 

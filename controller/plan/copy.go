@@ -388,7 +388,7 @@ func (c *checkpoint) payer(p *Planner, life *said) (*job, string) {
 // proposal puts the wishes of one site together.
 func (c *checkpoint) proposal(p *Planner, s *slot, at []wish, payer *job, site Site, v Verdict) proposal {
 	k := c.facts
-	want := proposal{means: Copy, access: v.Access, identity: k.Identity, content: k.Bytes, job: payer, start: never}
+	want := proposal{way: wayOf(Copy), private: v.Access != AsOriginal, identity: k.Identity, content: k.Bytes, job: payer, start: never}
 	urgency := 0.0
 	if spike := c.spike.holds(p); spike != nil && payer.spike == c {
 		want.emergency, urgency = true, spike.urgency
@@ -429,11 +429,11 @@ func (c *checkpoint) proposal(p *Planner, s *slot, at []wish, payer *job, site S
 // mayStay is until when a version may be there, if it is there from some moment on, where it is not yet. When that began of what a predecessor left is
 // not known: it stays no longer than that one said.
 func (s *slot) mayStay(p *Planner, identity string, from, lease time.Duration) time.Duration {
-	if s.here != identity && s.x != nil && s.x.held != nil && s.x.want.identity == identity {
+	if s.here() != identity && s.x != nil && s.x.held != nil && s.x.want.identity == identity {
 		s.stay(identity, min(s.x.held.until-lease, p.now))
 	}
-	if s.here == identity {
-		from = s.since
+	if s.here() == identity {
+		from = s.was.since
 	}
 	return from + lease
 }

@@ -247,7 +247,7 @@ func (f *file) decide(p *Planner) {
 	case first == nil:
 		f.slot.revoked = p.wasRevoked(f.path, "")
 		p.settle(&f.slot, nil, ReasonUnneeded, "nobody reads it any more")
-		if p.files[f.path] == f && f.slot.x == nil && f.slot.keep <= p.now {
+		if p.files[f.path] == f && f.slot.x == nil && f.slot.keep() <= p.now {
 			p.drop(f)
 		}
 		return
@@ -282,11 +282,11 @@ func (f *file) propose(p *Planner, d demand, first *start, v Verdict) {
 	made := f.slot.x != nil && f.slot.x.held != nil && !f.slot.x.state.undoing()
 	if made {
 		x := f.slot.x
-		if !has(allowed, x.want.means) {
-			p.settle(&f.slot, nil, ReasonPolicy, v.Rule+": "+string(x.want.means)+" is not allowed")
+		if !has(allowed, x.want.means()) {
+			p.settle(&f.slot, nil, ReasonPolicy, v.Rule+": "+string(x.want.means())+" is not allowed")
 			return
 		}
-		if better, _, _ := p.choose(k, d, allowed); x.want.means != Even || better.extra == 0 || d.soon < 2*p.ready(better.means, k) {
+		if better, _, _ := p.choose(k, d, allowed); x.want.means() != Even || better.extra == 0 || d.soon < 2*p.ready(better.means, k) {
 			p.settle(&f.slot, f.kept(p, d, first), "", "")
 			return
 		}
@@ -299,7 +299,7 @@ func (f *file) propose(p *Planner, d demand, first *start, v Verdict) {
 	const slack = 30 * time.Second
 	early := p.ready(c.means, k)
 	p.settle(&f.slot, &proposal{
-		means: c.means, identity: k.Identity, sources: int32(c.sources), extra: int32(c.extra), readers: int32(min(d.readers, 1<<30)), content: k.Size,
+		way: wayOf(c.means), identity: k.Identity, sources: int32(c.sources), extra: int32(c.extra), readers: int32(min(d.readers, 1<<30)), content: k.Size,
 		start: max(p.now+d.soon-early-early/2-slack, 0), until: p.now + d.lease, job: first.job, weight: d.weight, saved: c.saved, value: c.value, cost: c.cost,
 	}, "", "")
 }
@@ -311,7 +311,7 @@ func (f *file) kept(p *Planner, d demand, first *start) *proposal {
 	want.until, want.job, want.weight, want.readers = p.now+d.lease, first.job, d.weight, int32(min(d.readers, 1<<30))
 	k := f.File()
 	have := p.cluster.present(k)
-	if want.means != Even {
+	if want.means() != Even {
 		want.saved = p.cluster.lastReader(d.readers, have, k.Size, false) - p.cluster.lastReader(d.readers, have+int(want.extra), k.Size, true)
 	}
 	want.value = p.prices.worth(float64(d.weight * want.saved.Seconds()))

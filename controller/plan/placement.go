@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -28,11 +29,11 @@ func (s state) undoing() bool { return s >= withdrawing }
 
 // proposal is what should be somewhere, and what that is worth.
 type proposal struct {
-	means          Means
 	identity       string
-	access         Access // of copies
-	sources, extra int32  // of files
-	readers        int32  // of files
+	sources, extra int32 // of files
+	readers        int32 // of files
+	way            way   // the means
+	private        bool  // of copies: only the owner may read it
 	emergency      bool
 	content        int64 // bytes of the original
 	start, until   time.Duration
@@ -43,9 +44,25 @@ type proposal struct {
 	rank           float64 // value per cost
 }
 
+// way is a [Means] in a byte: there may be a million proposals.
+type way uint8
+
+var ways = [...]Means{"", Copy, Even, Sibling, StorageType, Raise}
+
+func wayOf(m Means) way { return way(max(slices.Index(ways[:], m), 0)) }
+
+func (w *proposal) means() Means { return ways[w.way] }
+
+func (w *proposal) access() Access {
+	if w.private {
+		return OwnerOnly
+	}
+	return AsOriginal
+}
+
 // bytes is what it takes while it lasts.
 func (w *proposal) bytes() int64 {
-	switch w.means {
+	switch w.means() {
 	case Even:
 		return 0
 	case Copy:
@@ -71,42 +88,6 @@ func (w *proposal) why() string {
 	return s
 }
 
-// slot is a place that has at most one placement: a file's, or a checkpoint's at one site.
-type slot struct {
-	owner     owner
-	pool      *pool
-	x         *placement
-	why       *refusal      // why there is none or it waits; nil: no reason
-	keep      time.Duration // what was recovered is kept so long without being asked for
-	notBefore time.Duration // after failures
-	tries     uint8
-	revoked   bool // until nobody asks any more
-	// here is the version that was last begun, and since when that has been there: policy may bound how long.
-	here  string
-	since time.Duration
-}
-
-// stay notes that a version is being put there.
-func (s *slot) stay(identity string, now time.Duration) {
-	if s.here != identity {
-		s.here, s.since = identity, now
-	}
-}
-
-// refusal is a reason with its numbers.
-type refusal struct {
-	reason Reason
-	detail string
-}
-
-// because returns the reason, "" if there is none, and its numbers.
-func (s *slot) because() (Reason, string) {
-	if s.why == nil {
-		return "", ""
-	}
-	return s.why.reason, s.why.detail
-}
-
 // owner is the subject of a slot.
 type owner interface {
 	subject
@@ -120,7 +101,6 @@ type owner interface {
 
 // placement is bytes that are somewhere for a time, or will be.
 type placement struct {
-	marker
 	id     ID
 	slot   *slot
 	parked *job  // whose use it waits for; nil if it is not parked
@@ -130,8 +110,11 @@ type placement struct {
 	held   *holding // nil until it is begun
 }
 
+func (x *placement) mark() *marker { return &x.held.marker }
+
 // holding is what a placement has once it was begun.
 type holding struct {
+	marker          // of the placement: one that waits is looked at with its owner
 	job      string // whose account it is on
 	bytes    int64
 	until    time.Duration // what the allowance was charged for
@@ -156,12 +139,12 @@ func (p *Planner) settle(s *slot, want *proposal, reason Reason, detail string) 
 	switch {
 	case want != nil && s.revoked:
 		want, reason, detail = nil, ReasonRevoked, "the operator took it back; it is not made again while it is asked for"
-	case want == nil && (reason == ReasonUnneeded || reason == ReasonCommit) && s.x != nil && s.x.held != nil && p.now < s.keep:
-		p.alarm(s.owner, s.keep)
+	case want == nil && (reason == ReasonUnneeded || reason == ReasonCommit) && s.x != nil && s.x.held != nil && p.now < s.keep():
+		p.alarm(s.owner, s.keep())
 		return
-	case want != nil && s.x == nil && p.now < s.notBefore:
-		p.alarm(s.owner, s.notBefore)
-		want, reason, detail = nil, ReasonFailed, fmt.Sprintf("it failed, and is tried again in %v", (s.notBefore-p.now).Round(time.Second))
+	case want != nil && s.x == nil && p.now < s.notBefore():
+		p.alarm(s.owner, s.notBefore())
+		want, reason, detail = nil, ReasonFailed, fmt.Sprintf("it failed, and is tried again in %v", (s.notBefore()-p.now).Round(time.Second))
 	}
 	if want == nil {
 		p.report(s, reason, detail)
@@ -189,17 +172,17 @@ func (p *Planner) adjust(x *placement, want *proposal) {
 	case x.state == waiting:
 		x.want = *want
 		p.line(x)
-	case x.state == grace && x.want.identity == want.identity && x.want.means == want.means && x.want.access == want.access && !x.held.damaged && x.want.means.row() && p.mayStay(x):
+	case x.state == grace && x.want.identity == want.identity && x.want.means() == want.means() && x.want.access() == want.access() && !x.held.damaged && x.want.means().row() && p.mayStay(x):
 		x.want = *want
 		p.extend(x)
 		p.publish(x)
 	case x.state.undoing():
 	case x.want.identity != want.identity:
 		p.undo(x, "the source is another version")
-	case x.want.access != want.access:
+	case x.want.access() != want.access():
 		p.undo(x, string(ReasonPolicy)+": who may read it has changed")
-	case x.want.means != want.means:
-		p.undo(x, "it is done by "+string(want.means)+" now")
+	case x.want.means() != want.means():
+		p.undo(x, "it is done by "+string(want.means())+" now")
 	default:
 		p.renew(x, want)
 	}
@@ -239,7 +222,7 @@ func (p *Planner) line(x *placement) {
 		p.report(x.slot, ReasonWait, "")
 		return
 	}
-	if x.want.means == Even {
+	if x.want.means() == Even {
 		l.unline(x) // it may have been another means
 		p.beginEven(x)
 		return
@@ -279,7 +262,7 @@ func (p *Planner) publish(x *placement) {
 	x.state = publishing
 	p.report(x.slot, "", "")
 	a := Publish{
-		ID: x.id, Means: x.want.means, Path: x.slot.owner.name(), Site: x.slot.pool.site, Lease: x.want.until - p.now,
+		ID: x.id, Means: x.want.means(), Path: x.slot.owner.name(), Site: x.slot.pool.site, Lease: x.want.until - p.now,
 		Identity: x.want.identity, Readers: int(x.want.readers), Job: x.held.job, Why: x.want.why(),
 	}
 	p.do(a)
@@ -298,7 +281,7 @@ func (p *Planner) undo(x *placement, why string) {
 		p.remove(x)
 	case publishing, live:
 		x.held.why = why
-		if !x.want.means.row() {
+		if !x.want.means().row() {
 			p.remove(x)
 			return
 		}
@@ -357,10 +340,10 @@ func (x *placement) decide(p *Planner) {
 	case x.state == grace && h.graceEnd > p.now:
 		p.alarm(x, h.graceEnd)
 	case x.state == grace: // until nobody shares it
-	case !x.state.undoing() && h.until <= p.now && x.slot.keep <= p.now:
+	case !x.state.undoing() && h.until <= p.now && x.slot.keep() <= p.now:
 		p.undo(x, "its lease has ended")
 	case !x.state.undoing():
-		p.alarm(x, max(h.until, x.slot.keep))
+		p.alarm(x, max(h.until, x.slot.keep()))
 	}
 	if h.retryAt > 0 {
 		p.alarm(x, h.retryAt)
@@ -405,7 +388,8 @@ func (p *Planner) gone(x *placement) {
 		delete(l.content, x.held.digest)
 	}
 	delete(p.placements, x.id)
-	x.slot.x, x.slot.keep = nil, 0
+	x.slot.x = nil
+	x.slot.forsake()
 	p.touch(x.slot.owner)
 }
 

@@ -207,7 +207,7 @@ func (p *Planner) standing(s *slot) Standing {
 		return st
 	}
 	w := x.want
-	st.ID, st.Means, st.State, st.Emergency, st.Bytes, st.Sources, st.Extra = x.id, w.means, x.state.String(), w.emergency, w.bytes(), int(w.sources), int(w.extra)
+	st.ID, st.Means, st.State, st.Emergency, st.Bytes, st.Sources, st.Extra = x.id, w.means(), x.state.String(), w.emergency, w.bytes(), int(w.sources), int(w.extra)
 	st.Value, st.Cost, st.Rank, st.Left, st.Why = w.value, w.cost, w.rank, w.until-p.now, w.why()
 	if x.held != nil && x.state.undoing() {
 		st.Why = x.held.why

@@ -40,7 +40,7 @@ func (p *Planner) Counts() (begun []Count, waiting int) {
 	}
 	at := make(map[kind]int)
 	for _, x := range p.placements {
-		k := kind{x.want.means, x.state}
+		k := kind{x.want.means(), x.state}
 		i, ok := at[k]
 		if !ok {
 			i, at[k] = len(begun), len(begun)
@@ -115,7 +115,7 @@ func (p *Planner) tallyRead(st *start, path string) {
 func (p *Planner) tallyGone(x *placement) {
 	h := x.held
 	took := float64(h.bytes) * (p.now - h.begun).Hours()
-	if x.want.means != Copy {
+	if x.want.means() != Copy {
 		p.tally.SourceByteHours += took
 		return
 	}

@@ -177,10 +177,10 @@ func (w *world) respond(id ID, action string) {
 // same checks that what the planner takes its placements for is what was made.
 func (w *world) same() {
 	for id, x := range w.p.placements {
-		if th := w.things[id]; !x.state.undoing() && (x.want.identity != th.a.Identity || x.want.means != th.a.Means) {
-			w.fail("%d is taken for %s of version %s: %+v", id, x.want.means, x.want.identity, th)
+		if th := w.things[id]; !x.state.undoing() && (x.want.identity != th.a.Identity || x.want.means() != th.a.Means) {
+			w.fail("%d is taken for %s of version %s: %+v", id, x.want.means(), x.want.identity, th)
 		}
-		if x.want.means == Copy && !x.state.undoing() && x.state != waiting {
+		if x.want.means() == Copy && !x.state.undoing() && x.state != waiting {
 			w.bounded(w.things[id])
 		}
 	}
