@@ -30,10 +30,15 @@ type SweepOptions struct {
 // margin is how long after its time what was made is left to its own controller, which may be undoing it.
 const margin = 10 * time.Second
 
+// surveyTime is how long stores are waited for: one that hangs must not keep what is in the others from being undone.
+const surveyTime = time.Minute
+
 // Sweep undoes what controllers left in the stores, and returns what it found to undo, and the stores that it could not look at, with why.
 func Sweep(ctx context.Context, s *Sites, o SweepOptions) (swept []control.Swept, unread []string) {
 	world := execute.Stores{Stores: s, Sites: s.Names, Log: o.Log}
-	survey := world.Survey(ctx)
+	asked, cancel := context.WithTimeout(ctx, surveyTime)
+	survey := world.Survey(asked)
+	cancel()
 	for _, site := range append([]string{""}, s.Names()...) {
 		if !survey.Listed[site] {
 			unread = append(unread, fmt.Sprintf("%s: %v", nameOf(site), survey.Unknown[site]))

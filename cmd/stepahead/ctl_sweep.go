@@ -40,7 +40,7 @@ store and at all sites, whether its time is over or not: copies are deleted, fil
 original is deleted or rewritten.
 
 It needs no controller: with --store, and --site for each other datacenter, the marks that lie in the stores are enough. While it works it holds the controllers'
-lease, so that none begins anything. If a controller is active, it is asked to do it (--controller, and without --store), or stop it first. The exit code is 1 if
+lease, so that none begins anything. A store that has not answered after a minute is named, and the others are swept. If a controller is active, it is asked to do it (--controller, and without --store), or stop it first. The exit code is 1 if
 something is left, which is listed with the reason.`,
 		Example: `  stepahead ctl sweep --all --dry-run
   stepahead ctl sweep --all --store hdfs://prod/ --site east=hdfs://east/`,
