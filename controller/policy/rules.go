@@ -80,14 +80,15 @@ func (r *Rules) copy(q plan.Request, tell func(*rule, string)) plan.Verdict {
 	}
 	labels := r.Labels(q.Path, q.Labels)
 	for _, one := range r.rules {
-		why := "it says nothing of copies"
-		if one.copies != nil {
-			why = one.when.refuses(q, site, labels)
+		decides := one.copies != nil && one.when.matches(q, site, labels)
+		switch {
+		case tell == nil:
+		case one.copies == nil:
+			tell(one, "it says nothing of copies")
+		default:
+			tell(one, one.when.refuses(q, site, labels))
 		}
-		if tell != nil {
-			tell(one, why)
-		}
-		if why == "" {
+		if decides {
 			return one.copies.verdict(one, q.Site, site)
 		}
 	}
@@ -96,14 +97,15 @@ func (r *Rules) copy(q plan.Request, tell func(*rule, string)) plan.Verdict {
 
 func (r *Rules) spread(q plan.Request, tell func(*rule, string)) plan.Verdict {
 	for _, one := range r.rules {
-		why := "it says nothing of spread"
-		if one.spread != nil {
-			why = one.when.refuses(q, Site{}, nil)
+		decides := one.spread != nil && one.when.matches(q, Site{}, nil)
+		switch {
+		case tell == nil:
+		case one.spread == nil:
+			tell(one, "it says nothing of spread")
+		default:
+			tell(one, one.when.refuses(q, Site{}, nil))
 		}
-		if tell != nil {
-			tell(one, why)
-		}
-		if why == "" {
+		if decides {
 			return plan.Verdict{Allowed: len(one.spread.means) > 0, Rule: one.name, Means: one.spread.means}
 		}
 	}
@@ -124,6 +126,19 @@ func (r *Rules) Labels(path string, carried map[string]string) map[string]string
 		maps.Copy(all, l.set)
 	}
 	return all
+}
+
+// matches tells whether a request is what the rule is for. It is asked for each of a million files: why not is for [condition.refuses] to say.
+func (c *condition) matches(q plan.Request, site Site, labels map[string]string) bool {
+	if !c.paths.match(q.Path) || !c.jobs.match(q.Job) || !c.users.match(q.User) || !c.layouts.match(q.Layout) || !c.sites.match(q.Site) || !c.regions.match(site.Region) {
+		return false
+	}
+	for _, l := range c.labels {
+		if has, labelled := labels[l.key]; !labelled || !l.values.match(has) {
+			return false
+		}
+	}
+	return true
 }
 
 // refuses says why a request does not match; "" if it does.

@@ -272,13 +272,3 @@ func TestGlobs(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkSpread(b *testing.B) {
-	r := exampleRules(b)
-	q := plan.Request{Path: "/models/llm/step_100/__3_1.distcp", Job: "pretrain-7b", User: "ada"}
-	for b.Loop() {
-		if !r.Spread(q).Allowed {
-			b.Fatal("denied")
-		}
-	}
-}
