@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -252,10 +253,10 @@ func (p *Planner) twin(x *placement) *placement {
 		return nil
 	}
 	c, ok := x.slot.owner.(*checkpoint)
-	if !ok || c.facts.Digest == "" {
+	if !ok {
 		return nil
 	}
-	y := x.slot.pool.content[c.facts.Digest]
+	y := x.slot.pool.content[cmp.Or(c.facts.Digest, x.want.identity)]
 	if y == nil || y.state != live || y.held.of != nil || y.want.content != x.want.content || y.want.access() != x.want.access() {
 		return nil
 	}

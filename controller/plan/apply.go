@@ -187,9 +187,7 @@ func (p *Planner) made(x *placement, ev Done) {
 
 func (p *Planner) nowLive(x *placement) {
 	x.state = live
-	if x.want.means() == Copy && x.held.digest != "" && x.held.of == nil {
-		x.slot.pool.content[x.held.digest] = x
-	}
+	x.slot.pool.offer(x)
 	p.report(x.slot, "", "")
 	p.touch(x.slot.owner)
 	x.slot.pool.stirred = true // others may have the same content
@@ -248,9 +246,7 @@ func (ev Damaged) apply(p *Planner) {
 		y.slot.past().notBefore = p.now + p.o.RetryAfter
 		p.undo(y, "damaged: "+ev.Detail)
 	}
-	if l := x.slot.pool; l.content[x.held.digest] == x {
-		delete(l.content, x.held.digest)
-	}
+	x.slot.pool.retract(x)
 }
 
 // adoptFor is how long what was recovered is kept until it is asked for again.
@@ -327,8 +323,8 @@ func (p *Planner) resume(x *placement, h Held) {
 	default: // as if published: it is withdrawn before it is removed, whatever the journal has not seen
 		x.state = live
 	}
-	if x.state == live && x.want.means() == Copy && x.held.digest != "" && x.held.of == nil && x.slot.keep() > 0 {
-		x.slot.pool.content[x.held.digest] = x
+	if x.state == live && x.slot.keep() > 0 {
+		x.slot.pool.offer(x)
 	}
 	if x.slot.keep() <= p.now {
 		p.undo(x, why)

@@ -101,11 +101,32 @@ type pool struct {
 	days    allowance
 	stirred bool // something may have room now
 	rate    int64
-	content map[string]*placement // published copies by the digest of their content
+	content map[string]*placement // published copies by the digest of their content, and by the version that they are of
 }
 
 func newPool(site string) *pool {
 	return &pool{site: site, jobs: make(map[string]int64), parked: make(map[string][]*placement), content: make(map[string]*placement)}
+}
+
+// offer lets a published copy be what others with its content are made of: those with its digest, and, where theirs is not known, those of the very same version
+// under another name.
+func (l *pool) offer(x *placement) {
+	if x.want.means() != Copy || x.held.of != nil {
+		return
+	}
+	for _, key := range [...]string{x.held.digest, x.want.identity} {
+		if key != "" {
+			l.content[key] = x
+		}
+	}
+}
+
+func (l *pool) retract(x *placement) {
+	for _, key := range [...]string{x.held.digest, x.want.identity} {
+		if l.content[key] == x {
+			delete(l.content, key)
+		}
+	}
 }
 
 // allowance is an account of byte-seconds. It fills up at a rate, to a day's worth, and is overdrawn only by what stays longer than it was to.

@@ -384,9 +384,7 @@ func (p *Planner) gone(x *placement) {
 		of.held.sharers = without(of.held.sharers, x)
 		p.touch(of)
 	}
-	if l.content[x.held.digest] == x {
-		delete(l.content, x.held.digest)
-	}
+	l.retract(x)
 	delete(p.placements, x.id)
 	x.slot.x = nil
 	x.slot.forsake()
