@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -67,7 +68,7 @@ func Open(ctx context.Context, home string, urls map[string]string) (*Sites, err
 		return nil, fmt.Errorf("--store: %w", err)
 	}
 	if place.Name != "/" {
-		return nil, errors.Join(exit.Usage(fmt.Errorf("--store %s: it lies in the store %s: give that, since placements are named from there", home, place.Store.Address("/"))), place.Close())
+		return nil, errors.Join(exit.Usage(fmt.Errorf("--store %s: %w", home, notRoot(ctx, place))), place.Close())
 	}
 	return &Sites{home: place, urls: urls, open: make(map[string]*address.Place)}, nil
 }
@@ -97,11 +98,19 @@ func (s *Sites) Site(ctx context.Context, name string) (store.Store, error) {
 		return nil, &controller.Error{Reason: plan.ReasonSite, Err: fmt.Errorf("site %s: %w", name, err)}
 	}
 	if place.Name != "/" {
-		err := fmt.Errorf("site %s: %s lies in the store %s: give that", name, url, place.Store.Address("/"))
+		err := fmt.Errorf("site %s: --site %s=%s: %w", name, name, url, notRoot(ctx, place))
 		return nil, &controller.Error{Reason: plan.ReasonSite, Err: errors.Join(err, place.Close())}
 	}
 	s.open[name] = place
 	return place.Store, nil
+}
+
+// notRoot says what is wrong with a place that is not the root of a store: for a folder that is not there, that it is not.
+func notRoot(ctx context.Context, place *address.Place) error {
+	if _, err := place.Store.Stat(ctx, place.Name); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no such folder: make it, or mount it (of its path only %s is there): %w", place.Store.Address("/"), err)
+	}
+	return fmt.Errorf("it lies in the store %s: give that, since placements are named from there", place.Store.Address("/"))
 }
 
 // Close closes all stores.
