@@ -352,7 +352,7 @@ func TestLostLease(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	cmd, _ := w.start(w.journaled()...)
+	cmd, _ := w.start(w.journaled("--agents", "none")...)
 	c := w.client(w.addr)
 	w.until("it acts", func() bool { return w.state(c) == "active" })
 	left := func() float64 {

@@ -33,9 +33,12 @@ func (h heard) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// silence says that agents do not answer.
-func silence(in *intake.Intake) []string {
-	s := in.Stats()
+// silence says that agents do not answer, or that there is none although only agents are heard.
+func (p *program) silence(s intake.Stats) []string {
+	if s.Looked && s.Silent+s.Following == 0 && len(p.s.heard()) > 0 && len(p.s.ledgers)+len(p.s.watch) == 0 {
+		return []string{fmt.Sprintf("agents: none is registered in %s of the home store: what jobs foretell is not known; start one on that store, or say "+
+			"--agents none if there is to be none", p.s.registry)}
+	}
 	if s.Silent == 0 {
 		return nil
 	}

@@ -262,7 +262,7 @@ func (p *program) begin(ctx context.Context, o execute.Options, a service.Active
 	}
 	p.registry.MustRegister(heard{in})
 	a.Engine, a.Stats, a.Timeline, a.Resolve = e, e.Stats, p.timeline, p.stores.Place().Resolve
-	a.Problems = func() []string { return append(p.problems.all(), silence(in)...) }
+	a.Problems = func() []string { return append(p.problems.all(), p.silence(in.Stats())...) }
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

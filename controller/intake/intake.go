@@ -63,6 +63,8 @@ type Stats struct {
 	Told, Repeated, Expired, Dropped int
 	// Following is how many agents hand over now; Silent how many are known and do not.
 	Following, Silent int
+	// Looked: agents were looked for at least once, with or without success.
+	Looked bool
 }
 
 // Intake hears what jobs foretell and tells the engine. [Intake.Run] runs it.

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// findEvery is the time between two looks at the registry, and findSoon after one that failed.
+	// findEvery is the time between two looks at the registry, and findSoon after one that failed or while nobody is followed.
 	findEvery, findSoon = time.Minute, 5 * time.Second
 	// readEvery is the time between two looks at a ledger's file.
 	readEvery = time.Second
@@ -80,6 +80,9 @@ func (in *Intake) find(ctx context.Context, group *errgroup.Group) error {
 			}
 		}
 		in.settle(ctx, group, agents, listed, err == nil)
+		if len(agents) == 0 {
+			pause = findSoon
+		}
 		if err := in.wait(ctx, pause); err != nil {
 			return err
 		}
@@ -102,6 +105,7 @@ func (in *Intake) silent() (nodes []string) {
 func (in *Intake) settle(ctx context.Context, group *errgroup.Group, agents map[string]*followed, listed map[string]string, complete bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.stats.Looked = true
 	for node, f := range agents {
 		addr, there := listed[node]
 		switch {
