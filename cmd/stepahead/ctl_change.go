@@ -64,7 +64,7 @@ func printRevoked(out io.Writer, found []plan.Standing, dryRun bool) error {
 		return err
 	}
 	printPlacements(out, found)
-	_, err := fmt.Fprintf(out, "%s %s, as they were before\n", counted(len(found), "placement"), word)
+	_, err := fmt.Fprintf(out, "%s %s; above as they were before\n", counted(len(found), "placement"), word)
 	return err
 }
 

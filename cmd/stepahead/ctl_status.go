@@ -51,7 +51,7 @@ func printStatus(out io.Writer, st control.Status) error {
 	row("controller", "%s for %s, stepahead %s", cmp.Or(st.Controller, "-"), span(st.Up), st.Version)
 	switch {
 	case st.State == "standby":
-		row("state", "standby: another controller is the active one, and is the one to ask")
+		row("state", "standby: another controller is the active one, and is the one to ask; or this one has only just started")
 		return w.Flush()
 	case st.State == "dry-run":
 		row("state", "dry run: nothing is acted on")
@@ -73,7 +73,9 @@ func printStatus(out io.Writer, st control.Status) error {
 		printTally(row, *y)
 	}
 	for _, p := range st.Problems {
-		row("PROBLEM", "%s", oneLine(p))
+		for line := range strings.SplitSeq(p, "\n") { // a file may have several mistakes
+			row("PROBLEM", "%s", oneLine(line))
+		}
 	}
 	return w.Flush()
 }

@@ -134,7 +134,7 @@ func (a *Active) named(path string) (string, error) {
 }
 
 // errStandby is what a standby answers.
-var errStandby = errors.New("this controller is a standby: another one holds the lease, and is the one to ask")
+var errStandby = errors.New("this controller is not the active one: it has only just started, or is a standby while another one holds the lease; ask again in a moment, or ask that one")
 
 func (s *Service) acting() (*Active, error) {
 	a := s.now()
