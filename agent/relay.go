@@ -26,7 +26,7 @@ const mostFolders = 256
 // so that a hint that comes twice at once is kept once.
 func (a *Agent) relayed(ctx context.Context, h hints.Hint, c auth.Claims) (hints.Reply, error) {
 	if a.o.Relay == nil {
-		return hints.Refuse(hints.ReasonUnsupported, "this agent relays nothing to a controller: start it with --cache FOLDER, or --relay FILE"), nil
+		return hints.Refuse(hints.ReasonUnsupported, "this agent relays nothing to a controller: start it with --cache FOLDER, or --relay FILE; where it has one, the first lines of its log say why it cannot be used"), nil
 	}
 	names, refused := a.mayForetell(ctx, h, c)
 	if refused != nil {
