@@ -291,7 +291,8 @@ func (p *Planner) adopt(h Held) *placement {
 	s.x = x
 	left := max(h.Left, 0)
 	x.want = proposal{
-		way: wayOf(a.Means), identity: a.Identity, sources: int32(a.Sources), extra: int32(a.Extra), emergency: a.Emergency, content: a.Content,
+		private: a.Access != AsOriginal,
+		way:     wayOf(a.Means), identity: a.Identity, sources: int32(a.Sources), extra: int32(a.Extra), emergency: a.Emergency, content: a.Content,
 		until: p.now + left, job: p.job(a.Job),
 	}
 	x.held = &holding{job: a.Job, bytes: a.Bytes, begun: p.now, until: x.want.until, promised: x.want.until, digest: h.Digest, readyAt: p.now}

@@ -446,7 +446,7 @@ func (tr *trace) held(id ID, args arguments, rest []string) Held {
 	means := Means(rest[1])
 	m := Make{
 		ID: id, Means: means, Path: rest[2], Identity: args.text("identity", "v1"), Bytes: args.number("bytes", 1<<30), Content: args.number("bytes", 1<<30),
-		Job: args.text("job", "j"), Of: ID(args.number("of", 0)), Extra: int(args.number("extra", 0)),
+		Job: args.text("job", "j"), Of: ID(args.number("of", 0)), Extra: int(args.number("extra", 0)), Access: Access(args["access"]),
 	}
 	if means == Copy {
 		m.Site = args.text("site", "east")
