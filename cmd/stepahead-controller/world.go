@@ -112,7 +112,12 @@ func (p *program) listeners(e *execute.Engine, name string, log *timeline.Log) (
 	if err != nil {
 		return nil, nil, exit.Usage(err)
 	}
+	var keys catalogue.Keys
+	if p.key != nil {
+		keys = p.key.Keys()
+	}
 	facts, err := intake.NewFacts(intake.FactsOptions{
+		Keys:   keys,
 		Engine: to, Clock: p.clock, Stores: p.stores, Looker: p.looker, Controller: name, Sites: others, Measured: true, HostsShare: p.s.hostsShare, ReadOnly: p.s.dryRun, Report: report,
 		Cluster: plan.Cluster{NodeRate: int64(p.s.nodeRate), ReadersPerSource: p.s.readersPerSource},
 		Sources: intake.SourcesOf(e.Ask),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 
@@ -29,13 +30,16 @@ func (f *Facts) damages(ctx context.Context, st store.Store) error {
 	if err := f.unless(ctx, err); err != nil || len(found) == 0 {
 		return err
 	}
-	rows, err := catalogue.List(ctx, st, nil)
+	rows, unread, err := f.rows(ctx, st)
 	if err != nil {
 		return f.unless(ctx, err)
 	}
+	if err := f.unless(ctx, unread); err != nil {
+		return err
+	}
 	for _, d := range found {
-		if d.Controller != f.o.Controller && hasRow(rows, d) {
-			continue // that controller looks
+		if listed := hasRow(rows, d); listed && d.Controller != f.o.Controller || !listed && unread != nil {
+			continue // that controller looks; or its row may be one that cannot be read now
 		}
 		detail, err := f.check(ctx, st, d, rows)
 		if err != nil { // cannot be known now
@@ -57,6 +61,25 @@ func (f *Facts) damages(ctx context.Context, st store.Store) error {
 		}
 	}
 	return nil
+}
+
+// rows returns the rows of a store that somebody has signed who is trusted: what another wrote says nothing of what was made. unread is why there may be more.
+func (f *Facts) rows(ctx context.Context, st store.Store) (rows []catalogue.Entry, unread, err error) {
+	keys, _, err := catalogue.TrustedKeys(ctx, st)
+	if err != nil {
+		return nil, nil, err
+	}
+	maps.Copy(keys, f.o.Keys)
+	all, err := catalogue.List(ctx, st, keys)
+	for _, e := range all {
+		switch {
+		case e.Err == nil, errors.Is(e.Err, catalogue.ErrExpired):
+			rows = append(rows, e)
+		case !errors.Is(e.Err, catalogue.ErrRow) && !errors.Is(e.Err, catalogue.ErrSignature):
+			unread = e.Err
+		}
+	}
+	return rows, unread, err
 }
 
 // hasRow tells whether readers may still find what a report is of.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/hints/relay"
@@ -40,7 +41,9 @@ type FactsOptions struct {
 	Looker *Looker
 	// Controller is the name of the journal, which rows of the catalogue and probes have.
 	Controller string
-	Sites      []Site
+	// Keys are believed beside those that a store trusts (catalogue.TrustedKeys): the controller's own.
+	Keys  catalogue.Keys
+	Sites []Site
 	// Cluster is what is believed of the cluster as long as it does not tell. Its NodeRate and ReadersPerSource are replaced by what starts show, once they
 	// show it. Defaults: 100 MB/s, 4 readers, at most 512 replicas.
 	Cluster plan.Cluster

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -412,7 +413,7 @@ func TestDamage(t *testing.T) {
 	corrupt(t, filepath.Join(root, "data/bad"))
 	must(t, os.Remove(filepath.Join(root, "data/old")))
 	for _, readOnly := range []bool{true, false, false} {
-		f, k, _ := facts(t, st, nil, func(o *FactsOptions) { o.ReadOnly = readOnly })
+		f, k, _ := facts(t, st, nil, func(o *FactsOptions) { o.ReadOnly, o.Keys = readOnly, key.Keys() })
 		must(t, f.damages(t.Context(), st))
 		var got []string
 		for _, ev := range k.take() {
@@ -453,7 +454,7 @@ func TestDamageFlood(t *testing.T) {
 		must(t, catalogue.ReportDamage(t.Context(), st, catalogue.Damage{Placement: uint64(i), Controller: "nobody"}))
 	}
 	must(t, os.WriteFile(filepath.Join(at, "0.json"), make([]byte, 1<<20), 0o644))
-	f, k, _ := facts(t, st, nil, nil)
+	f, k, _ := facts(t, st, nil, func(o *FactsOptions) { o.Keys = key.Keys() })
 	heard := 0
 	for range 4 {
 		must(t, f.damages(t.Context(), st))
@@ -461,6 +462,43 @@ func TestDamageFlood(t *testing.T) {
 	}
 	if infos, err := st.List(t.Context(), catalogue.DamageFolder); heard != 1 || err != nil || len(infos) != 0 {
 		t.Errorf("%d damages are heard of, %d files are left: %v", heard, len(infos), err)
+	}
+}
+
+// TestDamageForged: a row that nobody has signed who is trusted does not have a copy undone that is good, and a row that cannot be read now is no reason to forget what
+// readers say of it.
+func TestDamageForged(t *testing.T) {
+	st, root := folder(t, map[string]string{"data/x": "x"})
+	keys := map[string]catalogue.Key{}
+	for i, who := range []string{"controller", "stranger"} {
+		key, err := catalogue.NewKey(who, bytes.Repeat([]byte{byte(i)}, 32))
+		must(t, err)
+		keys[who] = key
+	}
+	write := func(who, path string, placement uint64) string {
+		must(t, catalogue.Write(t.Context(), st, keys[who], catalogue.Row{Version: catalogue.Version, Placement: placement, Controller: "ctl", Path: path, Identity: "v", TTL: time.Hour,
+			Sources: &catalogue.Sources{Size: 1, Readers: 2, Siblings: []catalogue.Sibling{{Name: "/data/gone", Identity: "v"}}}}))
+		return filepath.Join(root, catalogue.Folder, catalogue.NameOf(path))
+	}
+	write("stranger", "/forged", 1)
+	unread := write("controller", "/unread", 2)
+	must(t, os.Rename(unread, unread+".away"))
+	must(t, os.Symlink("loop.json", filepath.Join(filepath.Dir(unread), "loop.json")))
+	must(t, os.Symlink("loop.json", unread))
+	for placement := range uint64(2) {
+		must(t, catalogue.ReportDamage(t.Context(), st, catalogue.Damage{Placement: placement + 1, Controller: "ctl"}))
+	}
+	f, k, _ := facts(t, st, nil, func(o *FactsOptions) { o.Keys = keys["controller"].Keys() })
+	must(t, f.damages(t.Context(), st))
+	if got := k.take(); len(got) != 0 {
+		t.Errorf("undone for a forged row: %+v", got)
+	}
+	must(t, os.Remove(unread))
+	must(t, os.Rename(unread+".away", unread))
+	must(t, os.Remove(filepath.Join(filepath.Dir(unread), "loop.json")))
+	must(t, f.damages(t.Context(), st))
+	if got := k.take(); len(got) != 1 || got[0].(plan.Damaged).ID != 2 {
+		t.Errorf("once its row can be read: %+v", got)
 	}
 }
 
