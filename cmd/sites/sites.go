@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
@@ -49,11 +48,16 @@ func CheckName(name string) error {
 
 // Sites are the home store, and those of other sites, each opened when it is first asked for. It is safe for concurrent use.
 type Sites struct {
-	home *address.Place
-	urls map[string]string
+	home  *address.Place
+	sites map[string]*site
+}
 
-	mu   sync.Mutex
-	open map[string]*address.Place
+// site is a store that is opened when it is asked for. Sites do not wait for each other: one that hangs must not keep what is in the others from being undone.
+type site struct {
+	name, url string
+
+	turn  chan struct{}  // who holds it may use place
+	place *address.Place // nil before it was opened
 }
 
 var _ controller.Stores = (*Sites)(nil)
@@ -70,7 +74,11 @@ func Open(ctx context.Context, home string, urls map[string]string) (*Sites, err
 	if place.Name != "/" {
 		return nil, errors.Join(exit.Usage(fmt.Errorf("--store %s: %w", home, notRoot(ctx, place))), place.Close())
 	}
-	return &Sites{home: place, urls: urls, open: make(map[string]*address.Place)}, nil
+	s := &Sites{home: place, sites: make(map[string]*site)}
+	for name, url := range urls {
+		s.sites[name] = &site{name: name, url: url, turn: make(chan struct{}, 1)}
+	}
+	return s, nil
 }
 
 // Place is the home store's.
@@ -80,28 +88,39 @@ func (s *Sites) Place() *address.Place { return s.home }
 func (s *Sites) Home() store.Store { return s.home.Store }
 
 // Names are those of the sites, sorted.
-func (s *Sites) Names() []string { return slices.Sorted(maps.Keys(s.urls)) }
+func (s *Sites) Names() []string { return slices.Sorted(maps.Keys(s.sites)) }
 
 // Site implements controller.Stores.
 func (s *Sites) Site(ctx context.Context, name string) (store.Store, error) {
-	url, known := s.urls[name]
+	one, known := s.sites[name]
 	if !known {
 		return nil, &controller.Error{Reason: plan.ReasonSite, Err: fmt.Errorf("no site %q is known: add --site %s=URL", name, name)}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if place := s.open[name]; place != nil {
-		return place.Store, nil
-	}
-	place, err := address.Open(ctx, url, address.Options{Getenv: os.Getenv})
+	st, err := one.store(ctx)
 	if err != nil {
 		return nil, &controller.Error{Reason: plan.ReasonSite, Err: fmt.Errorf("site %s: %w", name, err)}
 	}
-	if place.Name != "/" {
-		err := fmt.Errorf("site %s: --site %s=%s: %w", name, name, url, notRoot(ctx, place))
-		return nil, &controller.Error{Reason: plan.ReasonSite, Err: errors.Join(err, place.Close())}
+	return st, nil
+}
+
+func (s *site) store(ctx context.Context) (store.Store, error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	s.open[name] = place
+	defer func() { <-s.turn }()
+	if s.place != nil {
+		return s.place.Store, nil
+	}
+	place, err := address.Open(ctx, s.url, address.Options{Getenv: os.Getenv})
+	if err != nil {
+		return nil, err
+	}
+	if place.Name != "/" {
+		return nil, errors.Join(fmt.Errorf("--site %s=%s: %w", s.name, s.url, notRoot(ctx, place)), place.Close())
+	}
+	s.place = place
 	return place.Store, nil
 }
 
@@ -113,13 +132,18 @@ func notRoot(ctx context.Context, place *address.Place) error {
 	return fmt.Errorf("it lies in the store %s: give that, since placements are named from there", place.Store.Address("/"))
 }
 
-// Close closes all stores.
+// Close closes all stores but one that a call that hangs is still opening. None may be asked for afterwards.
 func (s *Sites) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	errs := []error{s.home.Close()}
-	for _, place := range s.open {
-		errs = append(errs, place.Close())
+	for _, one := range s.sites {
+		select {
+		case one.turn <- struct{}{}:
+			if one.place != nil {
+				errs = append(errs, one.place.Close())
+			}
+			<-one.turn
+		default:
+		}
 	}
 	return errors.Join(errs...)
 }
