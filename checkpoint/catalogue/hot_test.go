@@ -331,3 +331,11 @@ func TestHotNodeAsleep(t *testing.T) {
 		}
 	})
 }
+
+// TestNoName: looking for the copy of what is no name of a file ends.
+func TestNoName(t *testing.T) {
+	w := newWorld(t)
+	if got := Wrap(w.home, Options{Site: w.site}).copied(t.Context(), []string{"no/name", ""}); got != nil {
+		t.Errorf("%q", got)
+	}
+}

@@ -335,7 +335,7 @@ func (s *Store) copyOf(ctx context.Context, name string) (Row, CopyFile, bool) {
 			}
 			return row, f, ok
 		}
-		if at == "/" || err != nil && !errors.Is(err, ErrNone) {
+		if path.Dir(at) == at || err != nil && !errors.Is(err, ErrNone) { // the root, or "." of a name that is none
 			return Row{}, CopyFile{}, false
 		}
 	}
