@@ -345,14 +345,14 @@ func (s *Service) Sweep(ctx context.Context, m *controllerpb.SweepRequest) (*con
 		reply.Standings = control.EncodeStandings(own)
 	}
 	swept, err := a.Sweep(ctx, m.All, m.DryRun)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range swept {
+	for _, w := range swept { // with an error too: of what was undone there must be a line
 		reply.Swept = append(reply.Swept, w.Encode())
 		if !m.DryRun {
 			s.Record(audit.Entry{At: time.Now(), Who: c.String(), What: "sweep", Path: w.Path, Site: w.Site, Why: "left behind: " + w.Mark, Err: w.Problem})
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return reply, nil
 }

@@ -248,6 +248,29 @@ func (w *world) operates(c *control.Client, may bool) {
 	}
 }
 
+// TestSweepWithAnError: what was undone before a sweep failed has its line in the audit log.
+func TestSweepWithAnError(t *testing.T) {
+	w := newWorld(t)
+	a := *w.s.now()
+	a.Sweep = func(context.Context, bool, bool) ([]control.Swept, error) {
+		return []control.Swept{{Site: "east", Mark: "m1", Path: "/x"}}, errors.New("site west does not answer")
+	}
+	w.s.Activate(a)
+	if _, err := w.client("ops", "operate", "/").Sweep(t.Context(), false, false); err == nil || !strings.Contains(err.Error(), "west") {
+		t.Errorf("%v", err)
+	}
+	found := 0
+	must(t, w.audit.Read(0, time.Time{}, func(l audit.Line) error {
+		if l.What == "sweep" && l.Site == "east" && l.Path == "/x" {
+			found++
+		}
+		return nil
+	}))
+	if found != 1 {
+		t.Errorf("%d lines say what was undone", found)
+	}
+}
+
 // revokes: all, once to look at and once in earnest.
 func (w *world) revokes(c *control.Client, takes, told string) {
 	w.t.Helper()
