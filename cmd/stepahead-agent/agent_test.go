@@ -286,7 +286,7 @@ func (w world) registered(t *testing.T, node string) string {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(entry); err == nil {
 			return entry
-		} else if time.Since(began) > 20*time.Second {
+		} else if time.Since(began) > 2*time.Minute {
 			t.Fatal(err)
 		}
 	}

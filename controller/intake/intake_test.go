@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds a wait that is expected to end.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // listener is an engine that keeps what it is told, as words.
 type listener struct {
