@@ -119,19 +119,6 @@ func PublishKey(ctx context.Context, st store.Store, k Key) error {
 	return nil
 }
 
-// LoadPublicKeys reads public keys given by hand, one file each, as PublishKey writes them.
-func LoadPublicKeys(ctx context.Context, st store.Store, names ...string) (Keys, error) {
-	keys := Keys{}
-	for _, name := range names {
-		id, public, err := readKey(ctx, st, name)
-		if err != nil {
-			return nil, fmt.Errorf("catalogue.LoadPublicKeys: %w", err)
-		}
-		keys[id] = public
-	}
-	return keys, nil
-}
-
 func readKey(ctx context.Context, st store.Store, name string) (string, ed25519.PublicKey, error) {
 	data, err := store.ReadFile(ctx, st, name, maxKeyFile)
 	if err != nil {

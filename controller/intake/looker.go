@@ -39,8 +39,6 @@ type LookerOptions struct {
 	Tagged string
 	// Labels returns the labels of a checkpoint, by which policy decides. Default: none.
 	Labels func(ctx context.Context, st store.Store, path string) (map[string]string, error)
-	// Digest returns the digest of a checkpoint's version, if it is known without reading the files. Default: it never is.
-	Digest func(path, identity string) string
 
 	testing struct {
 		pause func(ctx context.Context, d time.Duration) error
@@ -60,9 +58,6 @@ func NewLooker(o LookerOptions) *Looker {
 	o.Tagged = cmp.Or(o.Tagged, "ARCHIVE")
 	if o.Labels == nil {
 		o.Labels = func(context.Context, store.Store, string) (map[string]string, error) { return nil, nil }
-	}
-	if o.Digest == nil {
-		o.Digest = func(string, string) string { return "" }
 	}
 	if o.testing.pause == nil {
 		o.testing.pause = store.Sleep
@@ -220,7 +215,6 @@ func (l *Looker) Inspect(ctx context.Context, path string) plan.Checkpoint {
 		return found
 	}
 	found.Identity, found.Bytes, found.Layout = c.Identity(), c.Bytes(), string(c.Layout)
-	found.Digest = l.o.Digest(path, found.Identity)
 	found.Complete = len(c.Problems) == 0 || len(c.Problems) == 1 && c.Problems[0].Kind == "ranks-unknown"
 	if !found.Complete {
 		found.Problem = c.Complete().Error()
