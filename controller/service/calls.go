@@ -96,11 +96,7 @@ func (s *Service) trouble(ctx context.Context, a *Active, c caller, st *control.
 
 // Ranking implements the generated service.
 func (s *Service) Ranking(ctx context.Context, m *controllerpb.RankingRequest) (*controllerpb.RankingReply, error) {
-	c, err := s.from(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a, err := s.acting()
+	c, a, err := s.called(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -125,11 +121,7 @@ func (s *Service) Ranking(ctx context.Context, m *controllerpb.RankingRequest) (
 
 // Why implements the generated service.
 func (s *Service) Why(ctx context.Context, m *controllerpb.WhyRequest) (*controllerpb.WhyReply, error) {
-	c, err := s.from(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a, err := s.acting()
+	c, a, err := s.called(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -204,11 +196,7 @@ func (c caller) checkPath(name string) error {
 
 // Revoke implements the generated service.
 func (s *Service) Revoke(ctx context.Context, m *controllerpb.RevokeRequest) (*controllerpb.RevokeReply, error) {
-	c, err := s.from(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a, err := s.acting()
+	c, a, err := s.called(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -360,11 +348,7 @@ func (s *Service) Sweep(ctx context.Context, m *controllerpb.SweepRequest) (*con
 // Audit implements the generated service.
 func (s *Service) Audit(m *controllerpb.AuditRequest, stream controllerpb.Control_AuditServer) error {
 	ctx := stream.Context()
-	c, err := s.from(ctx)
-	if err != nil {
-		return err
-	}
-	a, err := s.acting()
+	c, a, err := s.called(ctx)
 	if err != nil {
 		return err
 	}

@@ -144,6 +144,16 @@ func (s *Service) acting() (*Active, error) {
 	return a, nil
 }
 
+// called returns who makes a call, if he may see anything, and what acts.
+func (s *Service) called(ctx context.Context) (caller, *Active, error) {
+	c, err := s.from(ctx)
+	if err != nil {
+		return c, nil, err
+	}
+	a, err := s.acting()
+	return c, a, err
+}
+
 // maxMessage bounds a request, in bytes.
 const maxMessage = 1 << 20
 

@@ -16,11 +16,7 @@ import (
 
 // Timeline implements the generated service. Whoever sees one job only sees of others' checkpoints the evaluations that are its own.
 func (s *Service) Timeline(ctx context.Context, m *controllerpb.TimelineRequest) (*controllerpb.TimelineReply, error) {
-	c, err := s.from(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a, err := s.acting()
+	c, a, err := s.called(ctx)
 	if err != nil {
 		return nil, err
 	}
