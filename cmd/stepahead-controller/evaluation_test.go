@@ -215,11 +215,12 @@ func TestRevocations(t *testing.T) {
 	must(t, err)
 	_, err = f.WriteString(`{"at":"20`)
 	must(t, errors.Join(err, f.Close()))
-	if got := load(now); got != "/a@east /b@" {
+	must(t, r.add([]plan.Standing{{Path: "/behind"}}))
+	if got := load(now); got != "/a@east /b@ /behind@" {
 		t.Errorf("after a crash: %q", got)
 	}
 	must(t, r.add([]plan.Standing{{Path: "/c", Site: "west"}}))
-	if got := load(now.Add(hints.MaxTTL - time.Minute)); got != "/a@east /b@ /c@west" {
+	if got := load(now.Add(hints.MaxTTL - time.Minute)); got != "/a@east /b@ /behind@ /c@west" {
 		t.Errorf("nearly a day later: %q", got)
 	}
 	if got := load(now.Add(hints.MaxTTL + time.Minute)); got != "" {

@@ -74,7 +74,7 @@ func (r *revocations) add(list []plan.Standing) error {
 	defer r.mu.Unlock()
 	f, err := os.OpenFile(r.file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err == nil {
-		_, err = f.Write(encode(lines))
+		_, err = f.Write(append([]byte("\n"), encode(lines)...)) // what a full disk cut before must not cut this too
 		err = errors.Join(err, f.Sync(), f.Close())
 	}
 	return unremembered(err)
