@@ -260,11 +260,15 @@ func TestTwoMakers(t *testing.T) {
 	}
 }
 
-// TestShared: the same content is named, not sent, and stays when the name goes.
+// TestShared: the same version under another name is named, not sent, and stays when the name goes. What only looks like it is refused.
 func TestShared(t *testing.T) {
 	w := newWorld(t)
 	w.home.put(t, "/tag", deepSpeed())
-	w.home.put(t, "/again/of/it", deepSpeed())
+	for name := range deepSpeed() {
+		link := filepath.Join(w.home.root, "again/of/it", name)
+		must(t, os.MkdirAll(filepath.Dir(link), 0o755))
+		must(t, os.Link(filepath.Join(w.home.root, "tag", name), link))
+	}
 	of := w.placement("/tag")
 	made, err := w.mk.Make(w.ctx, of, controller.Tools{})
 	must(t, err)
@@ -288,13 +292,17 @@ func TestShared(t *testing.T) {
 	must(t, w.mk.Withdraw(w.ctx, p, controller.Tools{}))
 	must(t, w.mk.Remove(w.ctx, p, controller.Tools{}))
 	w.wantCopy(of, made)
-	w.home.put(t, "/other", map[string][]byte{"mp_rank_00_model_states.pt": noise(3000, 1)})
-	other := w.placement("/other")
-	other.Make.Of, other.Of = of.Make.ID, &of
-	if _, err := w.mk.Make(w.ctx, other, controller.Tools{}); err == nil {
-		t.Error("another content is taken for the same")
+	trained := deepSpeed()
+	trained["mp_rank_00_model_states.pt"] = noise(3000, 5)
+	for name, files := range map[string]map[string][]byte{"/other": {"mp_rank_00_model_states.pt": noise(3000, 1)}, "/trained": trained} {
+		w.home.put(t, name, files)
+		other := w.placement(name)
+		other.Make.Of, other.Of = of.Make.ID, &of
+		if _, err := w.mk.Make(w.ctx, other, controller.Tools{}); err == nil {
+			t.Errorf("%s: another content is taken for the same", name)
+		}
+		must(t, w.mk.Remove(w.ctx, other, controller.Tools{}))
 	}
-	must(t, w.mk.Remove(w.ctx, other, controller.Tools{}))
 	w.remove(of)
 }
 

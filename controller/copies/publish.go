@@ -13,7 +13,7 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
-// share makes a name for the data of another placement, which has the same content: nothing is sent.
+// share makes a name for the data of another placement, which is of the same version under another name: nothing is sent.
 func (mk *Maker) share(ctx context.Context, p controller.Placement, t controller.Tools) (controller.Made, error) {
 	site, err := mk.site(ctx, p.Make.Site)
 	if err != nil {
@@ -114,7 +114,7 @@ func (mk *Maker) rowOf(ctx context.Context, site store.Store, src *checkpoint.Ch
 	switch {
 	case r.Digest == "":
 		return not("no record says that it is whole")
-	case p.Make.Of == 0 && r.Identity != p.Make.Identity:
+	case r.Identity != p.Make.Identity: // also of what shares it: what is signed below says that both have the same bytes
 		return not("the record is of version %s", r.Identity)
 	case r.Layout != string(src.Layout) || r.SaveID != src.SaveID || len(r.Files) != len(src.Files):
 		return not("it is a save %s %q of %d files", r.Layout, r.SaveID, len(r.Files))
