@@ -421,7 +421,13 @@ func (p *Planner) enforceHeld(l *pool, begun []*placement) {
 			if !x.want.emergency {
 				ordinary -= x.held.bytes
 			}
-			p.undo(x, sentence(ReasonBudget, "it was lowered or switched off"))
+			why := sentence(ReasonBudget, "it was lowered or switched off")
+			for _, y := range x.held.sharers { // else its bytes stay for them
+				if !y.state.undoing() {
+					p.undo(y, why)
+				}
+			}
+			p.undo(x, why)
 		}
 	}
 }

@@ -190,6 +190,9 @@ func (p *Planner) adjust(x *placement, want *proposal) {
 
 // mayStay tells whether what is on its way out has room if it is wanted again: it is on the accounts still, and the budget may have been lowered.
 func (p *Planner) mayStay(x *placement) bool {
+	if of := x.held.of; of != nil && (of.state == removing || !p.mayStay(of)) {
+		return false
+	}
 	l := x.slot.pool
 	most := l.limit.held
 	if x.want.emergency {

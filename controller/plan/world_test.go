@@ -134,7 +134,7 @@ func (w *world) taken(ev Event) {
 	d, ok := ev.(Done)
 	if !ok {
 		if f, failed := ev.(Failed); failed && f.Action == "make" {
-			w.things[f.ID].making = false
+			w.things[f.ID].making, w.things[f.ID].rate = false, 0
 		}
 		return
 	}
@@ -236,7 +236,7 @@ func (w *world) do(a Action) {
 		if th == nil || th.removed || th.published && !th.withdrawn {
 			w.fail("remove of %d: %+v", a.ID, th)
 		}
-		th.removing = true
+		th.removing, th.rate = true, 0 // the making ends first
 		w.drop(a.ID, "make")
 		w.respond(a.ID, "remove")
 	case Extend:

@@ -36,6 +36,7 @@ type agent struct {
 	answer hints.Reply
 	took   []hints.Hint
 	addr   string
+	stop   func()
 }
 
 func (a *agent) Announce(_ context.Context, h hints.Hint, _ auth.Claims) (hints.Reply, error) {
@@ -79,10 +80,11 @@ func (c *cluster) start(node string, answer hints.Reply) *agent {
 	hints.Serve(srv, a, auth.Insecure())
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(lis) }()
-	c.t.Cleanup(func() {
+	a.stop = sync.OnceFunc(func() {
 		srv.Stop()
 		<-ended
 	})
+	c.t.Cleanup(a.stop)
 	a.addr = lis.Addr().String()
 	c.register(node, a.addr)
 	return a
@@ -188,6 +190,26 @@ func TestRetries(t *testing.T) {
 	flush(t, a)
 	if len(first.hints()) != 1 || a.Stats() != (Stats{Told: 1}) {
 		t.Errorf("%v, %+v, %v", first.hints(), a.Stats(), c.errs)
+	}
+}
+
+// remote is a store whose files are not on this host: entries of the registry that are written again are taken for the same.
+type remote struct{ store.Store }
+
+// TestMoved: an agent that was started again listens elsewhere, and is told.
+func TestMoved(t *testing.T) {
+	c := newCluster(t)
+	c.store = remote{c.store}
+	before := c.start("dn1", hints.Accept())
+	a := c.announcer(nil, nil)
+	must(t, a.Say(about(hints.Saving), nil))
+	flush(t, a)
+	before.stop()
+	after := c.start("dn1", hints.Accept())
+	must(t, a.Say(about(hints.Committed), nil))
+	flush(t, a)
+	if len(before.hints()) != 1 || len(after.hints()) != 1 || a.Stats() != (Stats{Told: 2}) {
+		t.Errorf("%v, %v, %+v, %v", before.hints(), after.hints(), a.Stats(), c.errs)
 	}
 }
 

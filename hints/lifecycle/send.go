@@ -35,6 +35,7 @@ type sender struct {
 	finder          *discovery.Finder
 	trusted, others *hints.Client // with the token, and without
 	agents          []discovery.Agent
+	failed          []string // nodes whose agents did not answer: they may be elsewhere by now
 	listed          time.Time
 	began           time.Time
 }
@@ -153,7 +154,10 @@ func (s *sender) round(ctx context.Context, m *message) (told bool, err error) {
 	}
 	_ = group.Wait() // answers has the errors
 	refused := 0
-	for _, answer := range answers {
+	for i, answer := range answers {
+		if answer != nil && !errors.Is(answer, ErrRefused) {
+			s.failed = append(s.failed, agents[i].Node)
+		}
 		switch {
 		case answer == nil:
 			told = true
@@ -222,7 +226,7 @@ func (s *sender) find(ctx context.Context) error {
 	if !s.listed.IsZero() && now.Sub(s.listed) < listAge {
 		return nil
 	}
-	agents, err := s.finder.Find(ctx, now.Sub(s.began), nil)
+	agents, err := s.finder.Find(ctx, now.Sub(s.began), s.failed)
 	if err != nil {
 		return fmt.Errorf("the list of agents cannot be read: %w", err)
 	}
@@ -230,6 +234,6 @@ func (s *sender) find(ctx context.Context) error {
 		first := int(crc32.ChecksumIEEE([]byte(s.a.o.Job)) % uint32(n))
 		agents = append(agents[first:n:n], agents[:first]...)
 	}
-	s.agents, s.listed = agents, now
+	s.agents, s.listed, s.failed = agents, now, nil
 	return nil
 }
