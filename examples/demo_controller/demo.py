@@ -90,7 +90,10 @@ class Demo:
         task = {"path": saved["path"], "evaluation": "held-out", "before": saved["before"]}
         answer = evaluator.ask(task)
         self.outcome.evaluations[name] = Evaluation(saved["path"], saved["digest"], answer)
-        evaluator.end()
+        if catalogue:
+            self.late = evaluator  # it stays for more
+        else:
+            evaluator.end()
         self.say(
             f"  read in {answer['seconds']:.2f} s; held-out loss {answer['now']:.3g}, before {answer['before']:.3g}: "
             f"{'a regression' if answer['regression'] else 'no regression'}"
@@ -126,8 +129,6 @@ class Demo:
     def kill(self) -> None:
         """The controller is killed while it copies; the evaluator opens the checkpoint meanwhile."""
         path = self.outcome.evaluations["without"].path
-        self.late = self.evaluator(STEPAHEAD_CATALOGUE=f"hdfs://{AWAY}/")
-        self.late.read()
         self.speak("without")
         for name in ("again", "later"):
             lifecycle.evaluation_scheduled(path, name, site=AWAY)
