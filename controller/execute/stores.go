@@ -184,8 +184,8 @@ func (w Stores) Again(ctx context.Context, found Leaving, fence func(context.Con
 		return false, nil
 	}
 	m := found.Mark
-	value, ok, err := attributes.Attribute(ctx, m.Path, temporary.Attribute)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && ok && string(value) != m.Name() {
+	file, ok, err := temporary.Raised(ctx, st, m.Path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && ok && file.Name() != m.Name() {
 		return false, nil // there is none, or another placement has it
 	}
 	if err != nil {
@@ -199,8 +199,12 @@ func (w Stores) Again(ctx context.Context, found Leaving, fence func(context.Con
 		if err != nil || !raised {
 			return false, err
 		}
+		value, err := temporary.AttributeOf(m) // what the file said itself: Leaving.Raised
+		if err != nil {
+			return false, err
+		}
 		set := func(ctx context.Context) error {
-			return attributes.SetAttribute(ctx, m.Path, temporary.Attribute, []byte(m.Name()))
+			return attributes.SetAttribute(ctx, m.Path, temporary.Attribute, value)
 		}
 		if err := temporary.Change(ctx, fence, set); err != nil {
 			return false, err
@@ -210,17 +214,20 @@ func (w Stores) Again(ctx context.Context, found Leaving, fence func(context.Con
 	return true, err
 }
 
-// raised tells whether the file of a mark has the attribute that names it.
+// raised tells whether the file of a mark has the attribute that names it, and says the same.
 func (w Stores) raised(ctx context.Context, st store.Store, m temporary.Mark) bool {
-	attributes, ok := st.(store.Attributer)
-	if !ok || m.Raised == nil {
+	if _, ok := st.(store.Attributer); !ok || m.Raised == nil {
 		return false
 	}
-	value, ok, err := attributes.Attribute(ctx, m.Path, temporary.Attribute)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		w.log().Warn("whether a file is raised cannot be read", zap.String("path", st.Address(m.Path)), zap.Error(err))
+	file, ok, err := temporary.Raised(ctx, st, m.Path)
+	ours := err == nil && ok && file.Name() == m.Name()
+	if ours {
+		err = m.Agrees(file)
 	}
-	return err == nil && ok && string(value) == m.Name()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.log().Warn("whether a file is raised cannot be told", zap.String("mark", st.Address(m.Name())), zap.String("path", st.Address(m.Path)), zap.Error(err))
+	}
+	return ours && err == nil
 }
 
 // isRaised tells whether a file is still the one of a mark and has what the placement gave it.

@@ -169,11 +169,12 @@ func TestRaisedAgain(t *testing.T) {
 		"nothing":         {func(temporary.Mark) error { return nil }, false, 3},
 		"the replication": {func(m temporary.Mark) error { return st.SetReplication(t.Context(), m.Path, 7) }, true, 3},
 		"the attribute": {func(m temporary.Mark) error {
-			return st.SetAttribute(t.Context(), m.Path, temporary.Attribute, []byte(m.Name()))
+			return st.SetAttribute(t.Context(), m.Path, temporary.Attribute, attributeOf(t, m))
 		}, true, 3},
 		"another number": {func(m temporary.Mark) error { return st.SetReplication(t.Context(), m.Path, 5) }, false, 5},
 		"another placement": {func(m temporary.Mark) error {
-			err := st.SetAttribute(t.Context(), m.Path, temporary.Attribute, []byte(temporary.NameOf("b", 9)))
+			m.Controller, m.Placement = "b", 9
+			err := st.SetAttribute(t.Context(), m.Path, temporary.Attribute, attributeOf(t, m))
 			return errors.Join(err, st.SetReplication(t.Context(), m.Path, 7))
 		}, false, 7},
 		"another version": {func(m temporary.Mark) error {
@@ -194,7 +195,7 @@ func TestRaisedAgain(t *testing.T) {
 			Version: 1, Controller: "a", Placement: 1, Means: plan.Raise, Path: "/hot", Identity: string(info.Identity), TTL: time.Hour,
 			Was: &temporary.State{Replicas: 3}, Raised: &temporary.State{Replicas: 7},
 		}
-		if err := errors.Join(st.SetAttribute(t.Context(), m.Path, temporary.Attribute, []byte(m.Name())), temporary.Write(t.Context(), st, m)); err != nil {
+		if err := errors.Join(st.SetAttribute(t.Context(), m.Path, temporary.Attribute, attributeOf(t, m)), temporary.Write(t.Context(), st, m)); err != nil {
 			t.Fatal(err)
 		}
 		found := w.Survey(t.Context()).Leavings[0]
@@ -215,6 +216,57 @@ func TestRaisedAgain(t *testing.T) {
 		}
 		if v, ok, _ := st.Attribute(t.Context(), "/hot", temporary.Attribute); ok && c.again {
 			t.Errorf("%s: the attribute is left: %s", name, v)
+		}
+	}
+}
+
+func attributeOf(t *testing.T, m temporary.Mark) []byte {
+	t.Helper()
+	value, err := temporary.AttributeOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// TestMarkIsNotTheFiles has a mark say other things of a raised file than the file, or the file what no controller wrote: neither is undone, nor again when the
+// attribute is gone, and each is an error.
+func TestMarkIsNotTheFiles(t *testing.T) {
+	f := newFolders(t)
+	st := f[""].(*dir.Store)
+	w := Stores{Stores: f, Sites: func() []string { return nil }}
+	write(t, st, "/hot", "content")
+	if err := st.SetReplication(t.Context(), "/hot", 7); err != nil {
+		t.Fatal(err)
+	}
+	info, err := st.Stat(t.Context(), "/hot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := temporary.Mark{
+		Version: 1, Controller: "a", Placement: 1, Means: plan.Raise, Path: "/hot", Identity: string(info.Identity), TTL: time.Hour,
+		Was: &temporary.State{Replicas: 3}, Raised: &temporary.State{Replicas: 7},
+	}
+	right := attributeOf(t, m)
+	m.Was = &temporary.State{Replicas: 1}
+	mark(t, st, m)
+	for _, value := range []string{string(right), "theirs", `{"v":2}`} {
+		if err := st.SetAttribute(t.Context(), "/hot", temporary.Attribute, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+		found := w.Survey(t.Context()).Leavings[0]
+		again, failed := w.Again(t.Context(), found, nil)
+		if err := w.Undo(t.Context(), found, nil); err == nil || failed == nil || again && value != string(right) || found.Raised {
+			t.Errorf("%s: %+v, %v; again %v, %v", value, found, err, again, failed)
+		}
+		if err := st.SetAttribute(t.Context(), "/hot", temporary.Attribute, nil); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := w.Again(t.Context(), found, nil); again || err != nil {
+			t.Errorf("%s: %v, %v", value, again, err)
+		}
+		if now, err := st.Stat(t.Context(), "/hot"); err != nil || now.Replicas != 7 {
+			t.Errorf("%s: %+v, %v", value, now, err)
 		}
 	}
 }

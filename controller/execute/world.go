@@ -40,7 +40,8 @@ type Leaving struct {
 	Left time.Duration
 	// Shown says that readers find it: the catalogue has its row, and not another's for the same path.
 	Shown bool
-	// Raised says that the file had the attribute that names the mark. Only who may write a file can give it that: a mark alone says nothing about a file.
+	// Raised says that the file had the attribute that names the mark, and said the same as the mark. Only who may write a file can give it that: a mark alone
+	// says nothing about a file.
 	Raised bool
 	// Ours says that a controller of these files made it: this one, or one before it. Others are left alone.
 	Ours bool

@@ -56,7 +56,8 @@ func (r raised) Fact(ctx context.Context, m plan.Make) (json.RawMessage, error) 
 	if info.Replicas < 1 {
 		return nil, &controller.Error{Reason: plan.ReasonMeans, Err: fmt.Errorf("%s: the store does not tell its replication: %w", s.st.Address(s.name), errors.ErrUnsupported)}
 	}
-	if err := r.free(ctx, st, s.name); err != nil {
+	left, err := r.free(ctx, st, s.name, "")
+	if err != nil {
 		return nil, explain(err)
 	}
 	if r.policy != "" {
@@ -64,10 +65,13 @@ func (r raised) Fact(ctx context.Context, m plan.Make) (json.RawMessage, error) 
 		if err != nil {
 			return nil, explain(err)
 		}
-		if p.Name == r.policy {
-			return nil, &controller.Error{Reason: plan.ReasonMeans, Err: fmt.Errorf("%s: its storage policy is %s already", s.st.Address(s.name), p.Name)}
-		}
 		f.Was.Policy = &p
+	}
+	if left != nil {
+		*f.Was = left.Before(*f.Was)
+	}
+	if p := f.Was.Policy; p != nil && p.Name == r.policy {
+		return nil, &controller.Error{Reason: plan.ReasonMeans, Err: fmt.Errorf("%s: its storage policy is %s already", s.st.Address(s.name), p.Name)}
 	}
 	if f.Spread, err = s.locate(ctx, info.Size); err != nil {
 		return nil, explain(err)
@@ -75,16 +79,22 @@ func (r raised) Fact(ctx context.Context, m plan.Make) (json.RawMessage, error) 
 	return json.Marshal(f)
 }
 
-// free looks that no other placement has raised the file: as it is now is how it is to be afterwards.
-func (r raised) free(ctx context.Context, st file, name string) error {
-	value, ok, err := st.Attribute(ctx, name, temporary.Attribute)
+// free looks that no other placement than that of a mark has raised the file, and returns what the file says of itself: nil where it is not raised. One whose
+// mark is not there was left so, by whoever removed the mark.
+func (r raised) free(ctx context.Context, st file, name, mark string) (*temporary.Mark, error) {
+	found, ok, err := temporary.Raised(ctx, st, name)
 	if err != nil || !ok {
-		return err
+		return nil, err
 	}
-	if _, err := st.Stat(ctx, string(value)); errors.Is(err, fs.ErrNotExist) {
-		return nil // nothing is left of it but the attribute
+	if found.Name() != mark {
+		if _, err := st.Stat(ctx, found.Name()); err == nil {
+			err = fmt.Errorf("%w: %s is raised by the placement of %s, which is undone first", store.ErrUnavailable, st.Address(name), found.Name())
+			return nil, err
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
 	}
-	return fmt.Errorf("%w: %s is raised by the placement of %s, which is undone first", store.ErrUnavailable, st.Address(name), value)
+	return &found, nil
 }
 
 func (r raised) Make(ctx context.Context, p controller.Placement, t controller.Tools) (controller.Made, error) {
@@ -124,12 +134,23 @@ func (r raised) raise(ctx context.Context, s subject, m temporary.Mark, t contro
 	if err != nil {
 		return err
 	}
+	value, err := temporary.AttributeOf(m)
+	if err != nil {
+		return err
+	}
+	before, err := r.free(ctx, st, s.name, m.Name())
+	if err == nil && before != nil && before.Name() == m.Name() {
+		err = m.Agrees(*before) // it was raised otherwise, and what its mark says must stay true until that is undone
+	}
+	if err != nil {
+		return err
+	}
 	if err := r.writeMark(ctx, st, m, t); err != nil {
 		return err
 	}
 	change := func(do func(context.Context) error) error { return temporary.Change(ctx, t.Fence, do) }
 	err = change(func(ctx context.Context) error {
-		return st.SetAttribute(ctx, s.name, temporary.Attribute, []byte(m.Name()))
+		return st.SetAttribute(ctx, s.name, temporary.Attribute, value)
 	})
 	if err != nil {
 		return err
@@ -206,11 +227,32 @@ func (r raised) Remove(ctx context.Context, p controller.Placement, t controller
 	if err != nil {
 		return err
 	}
+	if err := r.unmarked(ctx, s, p.Make.ID, t); err != nil {
+		return err
+	}
 	f, err := parseFact(p.Fact)
 	if err != nil || f.Size == 0 {
 		return err
 	}
 	return r.verify(ctx, s, p, f, t)
+}
+
+// unmarked lowers the file of a placement if it still is raised by it: somebody removed the mark. What else its attribute says is none of the placement's.
+func (r raised) unmarked(ctx context.Context, s subject, id plan.ID, t controller.Tools) error {
+	found, ok, err := temporary.Raised(ctx, s.st, s.name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, errors.ErrUnsupported):
+		return nil
+	case errors.Is(err, temporary.ErrMark) || errors.Is(err, temporary.ErrVersion):
+		r.o.Log.Warn("what a file was before it was raised cannot be told", zap.Uint64("placement", uint64(id)), zap.Error(err))
+		return nil
+	case err != nil || !ok || found.Name() != temporary.NameOf(r.o.Controller, id):
+		return err
+	}
+	done, err := temporary.Undo(ctx, s.st, found, t.Fence)
+	r.o.Log.Warn("a raised file had lost its mark, and was undone by its attribute", zap.Uint64("placement", uint64(id)), zap.String("path", s.name),
+		zap.Strings("done", done), zap.Error(err))
+	return err
 }
 
 // verify waits until what was made is gone, repairs what a plain raise has moved, and reports.

@@ -30,6 +30,11 @@ func TestRefused(t *testing.T) {
 	refuse := func(what string, err error) func(*testing.T, *cluster) {
 		return func(_ *testing.T, c *cluster) { c.refuse[what] = err }
 	}
+	attribute := func(value string) func(*testing.T, *cluster) {
+		return func(t *testing.T, c *cluster) {
+			must(t, (&process{cluster: c}).SetAttribute(t.Context(), hotFile, temporary.Attribute, []byte(value)))
+		}
+	}
 	for _, test := range []struct {
 		name  string
 		means plan.Means
@@ -54,6 +59,9 @@ func TestRefused(t *testing.T) {
 		{"storage-type: gone", plan.StorageType, gone, plan.ReasonSource},
 		{"storage-type: replaced", plan.StorageType, other, plan.ReasonIdentity},
 		{"raise: gone", plan.Raise, gone, plan.ReasonSource},
+		{"storage-type: a foreign attribute", plan.StorageType, attribute("theirs"), plan.ReasonMeans},
+		{"raise: a foreign attribute", plan.Raise, attribute("theirs"), plan.ReasonMeans},
+		{"raise: a newer program's attribute", plan.Raise, attribute(`{"v":2}`), plan.ReasonMeans},
 		{"policy already", plan.StorageType, func(t *testing.T, c *cluster) {
 			must(t, (&process{cluster: c}).SetStoragePolicy(t.Context(), hotFile, "COLD"))
 		}, plan.ReasonMeans},
@@ -133,7 +141,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 			if now != replaced && !raced { // a call that was on its way is not to be had back; what follows is not made
 				t.Errorf("%s at %d, after %q: the new version is\n%s\nwas\n%s", means, at, r.log, now, replaced)
 			}
-			if raced && strings.Contains(now, "attribute=\"/") {
+			if raced && strings.Contains(now, "attribute=\"{") {
 				t.Errorf("%s at %d: %s", means, at, now)
 			}
 		}

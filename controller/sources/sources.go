@@ -241,7 +241,7 @@ func reasonOf(err error) plan.Reason {
 			return plan.ReasonSite
 		}
 	}
-	for _, refused := range []error{errors.ErrUnsupported, fs.ErrPermission, fs.ErrInvalid, temporary.ErrMark, catalogue.ErrRow} {
+	for _, refused := range []error{errors.ErrUnsupported, fs.ErrPermission, fs.ErrInvalid, temporary.ErrMark, temporary.ErrVersion, catalogue.ErrRow} {
 		if errors.Is(err, refused) {
 			return plan.ReasonMeans
 		}

@@ -1,5 +1,6 @@
 // Package temporary knows everything the controller made that has to go again: each has a mark, a small file that is written before anything is made and removed
-// when nothing is left of it, and that says all that is needed to undo it. So whoever can write in a store can clean it, without a journal and without
+// when nothing is left of it, and that says all that is needed to undo it; of a file that is
+// raised the file itself says what it is set back to (Attribute). So whoever can write in a store can clean it, without a journal and without
 // the controller: the sweeper that agents elect, the next controller, and `stepahead ctl sweep --all`.
 package temporary
 
@@ -23,9 +24,6 @@ const (
 	DataFolder = "/.stepahead/data"
 )
 
-// Attribute is the attribute of a file whose replication or storage policy is changed for a while (store.Attributer). Its value is Mark.Name.
-const Attribute = "stepahead.raised"
-
 // Version is that of marks.
 const Version = 1
 
@@ -43,7 +41,8 @@ type Mark struct {
 	Place string `json:"place,omitempty"`
 	// Row is the name of a row of the catalogue in this store; "" for none. It lies in catalogue.Folder. It is withdrawn if it is this placement's.
 	Row string `json:"row,omitempty"`
-	// Was is how the file at Path was before it was raised, and Raised what it is made; nil where it is not changed.
+	// Was is how the file at Path was before it was raised, and Raised what it is made; nil where it is not changed. The mark only leads to the file: what that
+	// is set back to its attribute says, and a mark that says something else is refused.
 	Was    *State `json:"was,omitempty"`
 	Raised *State `json:"raised,omitempty"`
 	// TTL is how long what was made may last after the mark was written, by the clock of the store.

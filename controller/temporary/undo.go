@@ -17,7 +17,8 @@ import (
 //
 // A file is touched only while it has the attribute, which goes with the file and not with its name: one that was deleted or replaced meanwhile is left
 // alone, one that was renamed is not found. A storage policy or a replication that is neither what it was nor what the placement made of it was given to the
-// file by somebody else, and stays.
+// file by somebody else, and stays. What the file was, and what was made of it, is what its attribute says: a mark that says something else is refused, as is an
+// attribute that is not the controller's, and nothing is changed.
 func Undo(ctx context.Context, st store.Store, m Mark, fence func(context.Context) error) (done []string, err error) {
 	return undo(ctx, st, m, func(ctx context.Context, do func(context.Context) error) error { return Change(ctx, fence, do) })
 }
@@ -32,7 +33,7 @@ func undo(ctx context.Context, st store.Store, m Mark, change func(context.Conte
 		return nil, fmt.Errorf("temporary.Undo %s: %w: %w", st.Address(m.Name()), ErrMark, err)
 	}
 	u := &undoing{st: st, m: m, change: change}
-	for _, step := range []func(context.Context) error{u.row, u.file, u.data, u.mark} {
+	for _, step := range []func(context.Context) error{u.check, u.row, u.file, u.data, u.mark} {
 		if err := step(ctx); err != nil {
 			return u.done, fmt.Errorf("temporary.Undo %s: %w", st.Address(m.Name()), err)
 		}
@@ -51,6 +52,27 @@ type undoing struct {
 // note adds a line to what was done.
 func (u *undoing) note(format string, args ...any) {
 	u.done = append(u.done, fmt.Sprintf(format, args...))
+}
+
+// check refuses a mark that is not the one of its file, before anything is changed.
+func (u *undoing) check(ctx context.Context) error {
+	if u.m.Was == nil {
+		return nil
+	}
+	_, _, err := u.raised(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// raised returns what the file says of itself; ok is false where it is not raised by this placement.
+func (u *undoing) raised(ctx context.Context) (file Mark, ok bool, err error) {
+	file, ok, err = Raised(ctx, u.st, u.m.Path)
+	if err != nil || !ok || file.Name() != u.m.Name() {
+		return Mark{}, false, err
+	}
+	return file, true, u.m.Agrees(file)
 }
 
 // row withdraws the row, with what a killed process left beside it (see store.ReplaceFile).
@@ -83,11 +105,7 @@ func (u *undoing) file(ctx context.Context) error {
 	if u.m.Was == nil {
 		return nil
 	}
-	attributes, ok := u.st.(store.Attributer)
-	if !ok {
-		return fmt.Errorf("%s: this store keeps no attributes: %w", u.st.Address(u.m.Path), errors.ErrUnsupported)
-	}
-	err := u.restore(ctx, attributes)
+	err := u.restore(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		u.note("%s is not there any more", u.st.Address(u.m.Path))
 		return nil
@@ -95,73 +113,75 @@ func (u *undoing) file(ctx context.Context) error {
 	return err
 }
 
-func (u *undoing) restore(ctx context.Context, attributes store.Attributer) error {
-	value, ok, err := attributes.Attribute(ctx, u.m.Path, Attribute)
+func (u *undoing) restore(ctx context.Context) error {
+	file, ok, err := u.raised(ctx)
 	if err != nil {
 		return err
 	}
-	if !ok || string(value) != u.m.Name() {
+	if !ok {
 		u.note("%s is not raised by this placement, and was left alone", u.st.Address(u.m.Path))
 		return nil
 	}
-	if err := u.policy(ctx); err != nil { // first: with the other policy in force, lowering would remove the original replicas
+	if err := u.policy(ctx, file); err != nil { // first: with the other policy in force, lowering would remove the original replicas
 		return err
 	}
-	if err := u.replication(ctx); err != nil {
+	if err := u.replication(ctx, file); err != nil {
 		return err
 	}
-	return u.change(ctx, func(ctx context.Context) error { return attributes.SetAttribute(ctx, u.m.Path, Attribute, nil) })
+	return u.change(ctx, func(ctx context.Context) error {
+		return u.st.(store.Attributer).SetAttribute(ctx, file.Path, Attribute, nil) // it is one: it has told the attribute
+	})
 }
 
-func (u *undoing) policy(ctx context.Context) error {
-	if u.m.Was.Policy == nil {
+func (u *undoing) policy(ctx context.Context, file Mark) error {
+	if file.Was.Policy == nil {
 		return nil
 	}
 	policies, ok := u.st.(store.StoragePolicer)
 	if !ok {
-		return fmt.Errorf("%s: this store has no storage policies: %w", u.st.Address(u.m.Path), errors.ErrUnsupported)
+		return fmt.Errorf("%s: this store has no storage policies: %w", u.st.Address(file.Path), errors.ErrUnsupported)
 	}
-	now, err := policies.StoragePolicy(ctx, u.m.Path)
+	now, err := policies.StoragePolicy(ctx, file.Path)
 	if err != nil {
 		return err
 	}
-	was := *u.m.Was.Policy
+	was := *file.Was.Policy
 	switch {
 	case now == was:
 		return nil
-	case now.Name != u.m.Raised.Policy.Name:
-		u.note("%s: its storage policy is %s, given by somebody else, and stays", u.st.Address(u.m.Path), now.Name)
+	case now.Name != file.Raised.Policy.Name:
+		u.note("%s: its storage policy is %s, given by somebody else, and stays", u.st.Address(file.Path), now.Name)
 		return nil
 	}
 	own := "" // it inherits again
 	if was.Own {
 		own = was.Name
 	}
-	u.note("%s: storage policy %s again", u.st.Address(u.m.Path), was.Name)
-	return u.change(ctx, func(ctx context.Context) error { return policies.SetStoragePolicy(ctx, u.m.Path, own) })
+	u.note("%s: storage policy %s again", u.st.Address(file.Path), was.Name)
+	return u.change(ctx, func(ctx context.Context) error { return policies.SetStoragePolicy(ctx, file.Path, own) })
 }
 
-func (u *undoing) replication(ctx context.Context) error {
+func (u *undoing) replication(ctx context.Context, file Mark) error {
 	replicator, ok := u.st.(store.Replicator)
 	if !ok {
-		return fmt.Errorf("%s: this store has no replicas: %w", u.st.Address(u.m.Path), errors.ErrUnsupported)
+		return fmt.Errorf("%s: this store has no replicas: %w", u.st.Address(file.Path), errors.ErrUnsupported)
 	}
-	info, err := u.st.Stat(ctx, u.m.Path)
+	info, err := u.st.Stat(ctx, file.Path)
 	if err != nil {
 		return err
 	}
 	switch info.Replicas {
-	case u.m.Was.Replicas:
+	case file.Was.Replicas:
 		return nil
-	case u.m.Raised.Replicas:
+	case file.Raised.Replicas:
 	case 0:
-		return fmt.Errorf("%w: %s: the store does not tell its replication", store.ErrUnavailable, u.st.Address(u.m.Path))
+		return fmt.Errorf("%w: %s: the store does not tell its replication", store.ErrUnavailable, u.st.Address(file.Path))
 	default:
-		u.note("%s: its replication is %d, given by somebody else, and stays", u.st.Address(u.m.Path), info.Replicas)
+		u.note("%s: its replication is %d, given by somebody else, and stays", u.st.Address(file.Path), info.Replicas)
 		return nil
 	}
-	u.note("%s: replication %d again, from %d", u.st.Address(u.m.Path), u.m.Was.Replicas, info.Replicas)
-	return u.change(ctx, func(ctx context.Context) error { return replicator.SetReplication(ctx, u.m.Path, u.m.Was.Replicas) })
+	u.note("%s: replication %d again, from %d", u.st.Address(file.Path), file.Was.Replicas, info.Replicas)
+	return u.change(ctx, func(ctx context.Context) error { return replicator.SetReplication(ctx, file.Path, file.Was.Replicas) })
 }
 
 // maxDepth bounds the folders in folders of data.

@@ -44,9 +44,13 @@ func raisedMark() Mark {
 
 // make does everything that a mark says, in the order of makers, until an error.
 func (p *process) make(ctx context.Context, m Mark) error {
+	value, err := AttributeOf(m)
+	if err != nil {
+		return err
+	}
 	steps := []func() error{
 		func() error { return Write(ctx, p, m) },
-		func() error { return p.SetAttribute(ctx, m.Path, Attribute, []byte(m.Name())) },
+		func() error { return p.SetAttribute(ctx, m.Path, Attribute, value) },
 		func() error { return p.SetStoragePolicy(ctx, m.Path, m.Raised.Policy.Name) },
 		func() error { return p.SetReplication(ctx, m.Path, m.Raised.Replicas) },
 		func() error { return p.put(ctx, m.Place+"/one", "1") },
@@ -217,7 +221,9 @@ func TestOthers(t *testing.T) {
 		{"attribute taken away", func(p *process) error { return p.SetAttribute(t.Context(), hot, Attribute, nil) },
 			func(_, now store.Info, policy string) bool { return now.Replicas == 9 && policy == "COLD" }, "left alone"},
 		{"raised by another placement", func(p *process) error {
-			return p.SetAttribute(t.Context(), hot, Attribute, []byte(NameOf("c1", 8)))
+			m := fileMark()
+			m.Placement = 8
+			return p.SetAttribute(t.Context(), hot, Attribute, []byte(valueOf(t, m)))
 		}, func(_, now store.Info, policy string) bool { return now.Replicas == 9 && policy == "COLD" }, "left alone"},
 		{"row of another placement", func(p *process) error {
 			return p.writeRow(t.Context(), 8)
