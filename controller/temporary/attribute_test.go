@@ -188,6 +188,7 @@ func foreign(t testing.TB) map[string]string {
 		"ttl":           strings.Replace(text, `"ttl_ns":`, `"ttl_ns":-`, 1),
 		"version 0":     strings.Replace(text, `"v":1`, `"v":0`, 1),
 		"newer":         `{"v":2,"expires":"tomorrow"}`,
+		"newer, long":   `{"v":2` + strings.Repeat(" ", maxOriginal) + "}",
 	}
 }
 
