@@ -76,7 +76,7 @@ func (c Cluster) extras(m Means, f File, want int) (n int, why string) {
 			bound(0, "the file's own storage policy names the type")
 		}
 	case m == Raise:
-		// Lowering concentrates the file: at most N/16 and N/8 (measured, see docs/controller.md).
+		// Lowering concentrates the file: at most N/16 and N/8 (measured, see docs/controller-decisions.md).
 		most := min(max(4, c.Nodes/16), c.Nodes/8)
 		bound(most-f.Replicas, fmt.Sprintf("a plain raise is bounded by %d of %d nodes", most, c.Nodes))
 		bound(c.MaxReplication-f.Replicas, "the store takes no larger factor")

@@ -1,5 +1,5 @@
 // Package sources gives hot files more sources for a while: it carries out the actions of the means even, sibling, storage-type and raise
-// (see docs/controller.md). What it makes has a mark (controller/temporary), so that others can undo it too.
+// (see docs/controller-decisions.md). What it makes has a mark (controller/temporary), so that others can undo it too.
 package sources
 
 import (
