@@ -83,6 +83,9 @@ func (a *attempt) run(ctx context.Context) (n int64, from place, err error) {
 	}
 	if err != nil && ctx.Err() == nil && context.Cause(own) == errSlow {
 		err = errSlow
+		if n < span {
+			a.s.bad.nodeFailed(a.at.node, time.Now()) // before its gate is left: the next who waits there asks
+		}
 	}
 	return n, a.at, err
 }
