@@ -86,7 +86,7 @@ func (ev Revoke) apply(p *Planner) {
 		}
 	}
 	if ev.Path == "" {
-		for _, f := range p.list {
+		for f := range p.list.each() {
 			revoke(&f.slot)
 		}
 		for _, name := range sorted(p.copies) {

@@ -84,8 +84,8 @@ func (p *Planner) file(path string) *file {
 		f = &file{path: path}
 		f.slot = slot{owner: f, pool: p.local, revoked: p.wasRevoked(path, "")}
 		p.files[path] = f
-		f.place = len(p.list)
-		p.list = append(p.list, f)
+		f.place = p.list.len
+		p.list.push(f)
 	}
 	return f
 }
@@ -93,10 +93,9 @@ func (p *Planner) file(path string) *file {
 // drop forgets a file.
 func (p *Planner) drop(f *file) {
 	delete(p.files, f.path)
-	last := p.list[len(p.list)-1]
-	p.list[f.place], last.place = last, f.place
-	p.list[len(p.list)-1] = nil
-	p.list = p.list[:len(p.list)-1]
+	last := *p.list.at(p.list.len - 1)
+	*p.list.at(f.place), last.place = last, f.place
+	p.list.pop()
 }
 
 func (p *Planner) newStart(j *job, run *run, r relay.Record, s stamp, until time.Duration) *start {

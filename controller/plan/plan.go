@@ -28,7 +28,7 @@ type Planner struct {
 	tally   Tally
 	jobs    map[string]*job
 	files   map[string]*file
-	list    []*file // the same, in an order that depends on events alone
+	list    chunks[*file] // the same, in an order that depends on events alone
 	copies  map[string]*checkpoint
 	nextID  ID
 	lookups []string // of the next Look
@@ -80,8 +80,8 @@ func (p *Planner) Wake() (time.Duration, bool) {
 	switch {
 	case len(p.touched) > 0:
 		return p.now, true
-	case len(p.alarms.list) > 0:
-		return max(p.alarms.list[0].at, p.now), true
+	case p.alarms.list.len > 0:
+		return max(p.alarms.list.at(0).at, p.now), true
 	}
 	return math.MaxInt64, false
 }
@@ -173,8 +173,8 @@ func (p *Planner) touchAll() {
 }
 
 func (p *Planner) touchFiles() {
-	p.touched = slices.Grow(p.touched, len(p.list))
-	for _, f := range p.list {
+	p.touched = slices.Grow(p.touched, p.list.len)
+	for f := range p.list.each() {
 		p.touch(f)
 	}
 }

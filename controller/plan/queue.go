@@ -3,7 +3,7 @@ package plan
 import "time"
 
 // queue holds the placements that wait, the best first.
-type queue struct{ list []*placement }
+type queue struct{ list chunks[*placement] }
 
 // before is the order of ranks: emergencies, then what returns most for its price, then the older.
 func (x *placement) before(y *placement) bool {
@@ -17,15 +17,15 @@ func (x *placement) before(y *placement) bool {
 }
 
 func (q *queue) first() *placement {
-	if len(q.list) == 0 {
+	if q.list.len == 0 {
 		return nil
 	}
-	return q.list[0]
+	return *q.list.at(0)
 }
 
 func (q *queue) push(x *placement) {
-	x.index = int32(len(q.list))
-	q.list = append(q.list, x)
+	x.index = int32(q.list.len)
+	q.list.push(x)
 	q.up(int(x.index))
 }
 
@@ -35,10 +35,9 @@ func (q *queue) remove(x *placement) {
 	if i < 0 {
 		return
 	}
-	last := len(q.list) - 1
+	last := q.list.len - 1
 	q.swap(i, last)
-	q.list[last] = nil
-	q.list = q.list[:last]
+	q.list.pop()
 	x.index = -1
 	if i < last {
 		q.fix(i)
@@ -52,14 +51,15 @@ func (q *queue) fix(i int) {
 }
 
 func (q *queue) swap(i, j int) {
-	q.list[i], q.list[j] = q.list[j], q.list[i]
-	q.list[i].index, q.list[j].index = int32(i), int32(j)
+	a, b := q.list.at(i), q.list.at(j)
+	*a, *b = *b, *a
+	(*a).index, (*b).index = int32(i), int32(j)
 }
 
 func (q *queue) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !q.list[i].before(q.list[parent]) {
+		if !(*q.list.at(i)).before(*q.list.at(parent)) {
 			return
 		}
 		q.swap(i, parent)
@@ -70,8 +70,8 @@ func (q *queue) up(i int) {
 func (q *queue) down(i int) {
 	for {
 		best := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(q.list); child++ {
-			if q.list[child].before(q.list[best]) {
+		for child := 2*i + 1; child <= 2*i+2 && child < q.list.len; child++ {
+			if (*q.list.at(child)).before(*q.list.at(best)) {
 				best = child
 			}
 		}
@@ -92,39 +92,42 @@ type alarm struct {
 
 // alarms holds them, the earliest first.
 type alarms struct {
-	list []alarm
+	list chunks[alarm]
 	n    uint64
 }
 
 func (a *alarms) set(at time.Duration, of subject) {
 	a.n++
-	a.list = append(a.list, alarm{at, a.n, of})
-	i := len(a.list) - 1
+	a.list.push(alarm{at, a.n, of})
+	i := a.list.len - 1
 	for i > 0 && a.less(i, (i-1)/2) {
-		a.list[i], a.list[(i-1)/2] = a.list[(i-1)/2], a.list[i]
+		a.swap(i, (i-1)/2)
 		i = (i - 1) / 2
 	}
 }
 
+func (a *alarms) swap(i, j int) {
+	x, y := a.list.at(i), a.list.at(j)
+	*x, *y = *y, *x
+}
+
 func (a *alarms) less(i, j int) bool {
-	if a.list[i].at != a.list[j].at {
-		return a.list[i].at < a.list[j].at
+	x, y := a.list.at(i), a.list.at(j)
+	if x.at != y.at {
+		return x.at < y.at
 	}
-	return a.list[i].n < a.list[j].n
+	return x.n < y.n
 }
 
 // next returns and removes the earliest that is not after now.
 func (a *alarms) next(now time.Duration) (alarm, bool) {
-	if len(a.list) == 0 || a.list[0].at > now {
+	if a.list.len == 0 || a.list.at(0).at > now {
 		return alarm{}, false
 	}
-	first := a.list[0]
-	last := len(a.list) - 1
-	a.list[0], a.list[last] = a.list[last], alarm{}
-	a.list = a.list[:last]
-	if c := cap(a.list); c > 1<<12 && last < c/4 { // the memory of a rush goes back
-		a.list = append(make([]alarm, 0, c/2), a.list...)
-	}
+	first := *a.list.at(0)
+	last := a.list.len - 1
+	a.swap(0, last)
+	a.list.pop()
 	for i := 0; ; {
 		best := i
 		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
@@ -135,7 +138,7 @@ func (a *alarms) next(now time.Duration) (alarm, bool) {
 		if best == i {
 			return first, true
 		}
-		a.list[i], a.list[best] = a.list[best], a.list[i]
+		a.swap(i, best)
 		i = best
 	}
 }

@@ -157,8 +157,10 @@ func (p *Planner) find(id ID) *placement {
 	}
 	of := func(x *placement) bool { return x.id == id }
 	for _, l := range p.pools {
-		if i := slices.IndexFunc(l.queue.list, of); i >= 0 {
-			return l.queue.list[i]
+		for x := range l.queue.list.each() {
+			if of(x) {
+				return x
+			}
 		}
 		for _, list := range l.parked {
 			if i := slices.IndexFunc(list, of); i >= 0 {

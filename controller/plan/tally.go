@@ -50,7 +50,7 @@ func (p *Planner) Counts() (begun []Count, waiting int) {
 		begun[i].Bytes += x.held.bytes
 	}
 	for _, l := range p.pools {
-		waiting += len(l.queue.list)
+		waiting += l.queue.list.len
 		for _, list := range l.parked {
 			waiting += len(list)
 		}

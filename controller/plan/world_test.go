@@ -63,7 +63,7 @@ func (w *world) send(ev Event) {
 	}
 	for n := 0; ; n++ {
 		if n > 1000 {
-			w.fail("the planner does not come to rest: %d subjects, next %v", len(w.p.touched), w.p.alarms.list[:min(len(w.p.alarms.list), 3)])
+			w.fail("the planner does not come to rest: %d subjects, %d alarms", len(w.p.touched), w.p.alarms.list.len)
 		}
 		for _, a := range slices.Clone(w.p.Step(ev, w.now)) {
 			w.log = append(w.log, fmt.Sprintf("%v %s", w.now, a))
@@ -372,12 +372,12 @@ func (w *world) empty() {
 		}
 	}
 	p := w.p
-	if len(p.placements)+len(p.files)+len(p.copies)+len(p.jobs)+len(p.local.queue.list)+len(p.local.parked)+len(p.local.jobs) > 0 {
+	if len(p.placements)+len(p.files)+len(p.copies)+len(p.jobs)+p.local.queue.list.len+len(p.local.parked)+len(p.local.jobs) > 0 {
 		w.fail("the planner remembers %d placements, %d files, %d checkpoints, %d jobs", len(p.placements), len(p.files), len(p.copies), len(p.jobs))
 	}
 	for _, l := range p.pools {
-		if l.held != 0 || len(l.running) > 0 || len(l.queue.list) > 0 || len(l.content) > 0 || len(l.jobs) > 0 {
-			w.fail("pool %q: %d bytes, %d running, %d waiting", l.site, l.held, len(l.running), len(l.queue.list))
+		if l.held != 0 || len(l.running) > 0 || l.queue.list.len > 0 || len(l.content) > 0 || len(l.jobs) > 0 {
+			w.fail("pool %q: %d bytes, %d running, %d waiting", l.site, l.held, len(l.running), l.queue.list.len)
 		}
 	}
 	if p.working.egress != 0 || p.working.memory != 0 {
