@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/goccy/go-yaml"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 // maxConfig bounds a configuration file, in bytes.
@@ -20,9 +20,9 @@ const maxConfig = 1 << 20
 
 // Read sets the flags that a YAML file names and the command line does not: its keys are the flags. A file that cannot be read is no mistake in what was given.
 func Read(file string, f *pflag.FlagSet) error {
-	data, err := ReadBounded(file, maxConfig)
+	data, err := localfile.Read(file, maxConfig)
 	if err != nil {
-		return fmt.Errorf("--config: %w", err)
+		return exit.OfFile(fmt.Errorf("--config: %w", err))
 	}
 	var keys yaml.MapSlice
 	if err := yaml.Unmarshal(data, &keys); err != nil {
@@ -35,20 +35,6 @@ func Read(file string, f *pflag.FlagSet) error {
 		}
 	}
 	return exit.Usage(errors.Join(errs...))
-}
-
-// ReadBounded reads a file, or a pipe, of at most limit bytes.
-func ReadBounded(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = exit.Usage(fmt.Errorf("%s: more than %d bytes", name, limit))
-	}
-	return data, err
 }
 
 // inFile tells the flags that may stand in a file.

@@ -2,13 +2,20 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+
+	"github.com/stepahead-io/stepahead/cmd/exit"
 )
 
 func TestSize(t *testing.T) {
@@ -65,10 +72,36 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// TestConfigIsBounded: a file whose size says nothing is read up to the limit only.
-func TestConfigIsBounded(t *testing.T) {
-	if data, err := ReadBounded("/dev/zero", maxConfig); err == nil || !strings.Contains(err.Error(), "/dev/zero: more than") {
-		t.Errorf("%d bytes, %v", len(data), err)
+// TestConfigIsAFile: what would be read for ever, or waited for, is refused as a mistake, and so is a file that is too large.
+func TestConfigIsAFile(t *testing.T) {
+	pipe, large := filepath.Join(t.TempDir(), "pipe"), filepath.Join(t.TempDir(), "large")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(large, make([]byte, maxConfig+1), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, word := range map[string]string{pipe: "a pipe", "/dev/zero": "a device", t.TempDir(): "a folder", large: "more than"} {
+		if err := Read(name, pflag.NewFlagSet("program", pflag.ContinueOnError)); err == nil || !strings.Contains(err.Error(), word) || !strings.Contains(err.Error(), "--config: "+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestFilesOfTheAddress: keys and certificates that are none are mistakes, and not waited for; those that are not there the environment lacks.
+func TestFilesOfTheAddress(t *testing.T) {
+	pipe, wrong := filepath.Join(t.TempDir(), "pipe"), filepath.Join(t.TempDir(), "wrong")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(wrong, []byte("what is this?\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	code := func(err error) int {
+		c := &cobra.Command{Use: "program", RunE: func(*cobra.Command, []string) error { return err }, SilenceErrors: true, SilenceUsage: true}
+		c.SetErr(io.Discard)
+		return exit.Run(t.Context(), c, []string{})
+	}
+	for name, want := range map[string]int{pipe: exit.Misused, wrong: exit.Misused, "/nonexistent": exit.Environment} {
+		_, key := Address{Keys: name}.Keyring(zap.NewNop(), "do this")
+		_, cert := Address{Cert: name, Key: name}.TLS(zap.NewNop())
+		if code(key) != want || code(cert) != want {
+			t.Errorf("%s: %v, %v", name, key, cert)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
+	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/internal/auth"
 	"github.com/stepahead-io/stepahead/internal/auth/certs"
 )
@@ -58,7 +59,11 @@ func (a Address) TLS(log *zap.Logger) (*tls.Config, error) {
 	if a.Cert == "" {
 		return nil, nil
 	}
-	return certs.Server(certs.Files{Cert: a.Cert, Key: a.Key, CA: a.ClientCA, Warn: func(err error) { log.Warn("certificates", zap.Error(err)) }})
+	c, err := certs.Server(certs.Files{Cert: a.Cert, Key: a.Key, CA: a.ClientCA, Warn: func(err error) { log.Warn("certificates", zap.Error(err)) }})
+	if err != nil {
+		return nil, exit.OfFile(fmt.Errorf("--tls-cert: %w", err))
+	}
+	return c, nil
 }
 
 // Keyring loads the keys. Without any everybody on this host may do what the log then says.
@@ -67,7 +72,11 @@ func (a Address) Keyring(log *zap.Logger, everybodyMay string) (auth.Keyring, er
 		log.Warn("no --key: everybody on this host may " + everybodyMay)
 		return auth.Insecure(), nil
 	}
-	return auth.LoadKeyring(a.Keys)
+	ring, err := auth.LoadKeyring(a.Keys)
+	if err != nil {
+		return ring, exit.OfFile(fmt.Errorf("--key: %w", err))
+	}
+	return ring, nil
 }
 
 // pageTime bounds one request for metrics or state.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strconv"
@@ -37,6 +38,17 @@ func Finding(err error) error { return coded(Found, err) }
 
 // Usage marks err as a mistake in the command line or in a file given on it. Nil stays nil.
 func Usage(err error) error { return coded(Misused, err) }
+
+// OfFile marks what is wrong with a file that is given on the command line as a mistake, but for one that is not there, or cannot be read: that the environment has.
+// Nil stays nil.
+func OfFile(err error) error {
+	var missing *fs.PathError
+	var marked *codedError
+	if err == nil || errors.As(err, &marked) || errors.As(err, &missing) || errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return Usage(err)
+}
 
 func coded(code int, err error) error {
 	if err == nil {

@@ -94,7 +94,7 @@ func TestUsage(t *testing.T) {
 		"not YAML":        {[]string{"--config", file("{")}, "agent.yaml", 2},
 		"no file":         {[]string{"--config", "/nonexistent"}, "/nonexistent", 3},
 		"no file at all":  {[]string{"relay", "print", "--config", "/nonexistent"}, "/nonexistent", 3},
-		"a long file":     {[]string{"--config", "/dev/zero"}, "/dev/zero: more than", 2},
+		"a device":        {[]string{"--config", "/dev/zero"}, "/dev/zero: it is a device", 2},
 		"long samples":    {[]string{"--store", "/x", "--node", "n", "--dwell", "2s", "--sample", "3s"}, "--sample 3s: --dwell is 2s", 2},
 		"a sweep of none": {[]string{"--store", "/x", "--node", "n", "--sweep", "0s"}, "--sweep \"0s\": give a time", 2},
 		"a bad sweep":     {[]string{"--store", "/x", "--node", "n", "--sweep", "often"}, "or off", 2},

@@ -22,6 +22,7 @@ import (
 	"github.com/stepahead-io/stepahead/cmd/daemon"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/internal/localfile"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/address"
 	"github.com/stepahead-io/stepahead/transform/worker"
@@ -200,7 +201,7 @@ func loadOf(s settings, simulated bool, pool *worker.Pool) (agent.Load, error) {
 
 // readPID returns the process id in a file, 0 if there is none now.
 func readPID(file string) int {
-	data, err := daemon.ReadBounded(file, 64) // a number and a line break
+	data, err := localfile.Read(file, 64) // a number and a line break
 	if err != nil {
 		return 0
 	}

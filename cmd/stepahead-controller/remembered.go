@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 // What operators said is remembered over a restart in files beside the journal: one is there while nothing new is to begin, the other has a line for each
@@ -29,9 +31,9 @@ func (p *program) rememberDrained(on bool) error {
 	file := p.s.journal + drainedSuffix
 	var err error
 	if on {
-		err = os.WriteFile(file, []byte("stepahead ctl drain was called: stepahead ctl drain --off removes this file\n"), 0o600)
-	} else if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) {
-		err = nil
+		err = localfile.Write(file, []byte("stepahead ctl drain was called: stepahead ctl drain --off removes this file\n"))
+	} else {
+		err = localfile.Remove(file)
 	}
 	return unremembered(err)
 }
@@ -58,26 +60,28 @@ func (r revocation) left(now time.Time) time.Duration {
 // revocations keep what was revoked. They are safe for concurrent use.
 type revocations struct {
 	file string
-	mu   sync.Mutex
+
+	mu    sync.Mutex
+	lines []revocation // of the file
 }
 
-// add remembers placements.
+// add remembers placements, with those that load has returned.
 func (r *revocations) add(list []plan.Standing) error {
 	if len(list) == 0 {
 		return nil
 	}
-	var lines []revocation
-	for _, s := range list {
-		lines = append(lines, revocation{time.Now().UTC(), s.Path, s.Site})
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := os.OpenFile(r.file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err == nil {
-		_, err = f.Write(append([]byte("\n"), encode(lines)...)) // what a full disk cut before must not cut this too
-		err = errors.Join(err, f.Sync(), f.Close())
+	now := time.Now()
+	lines := slices.DeleteFunc(slices.Clone(r.lines), func(l revocation) bool { return l.left(now) <= 0 })
+	for _, s := range list {
+		lines = append(lines, revocation{now.UTC(), s.Path, s.Site})
 	}
-	return unremembered(err)
+	if err := localfile.Write(r.file, encode(lines)); err != nil {
+		return unremembered(err)
+	}
+	r.lines = lines
+	return nil
 }
 
 func encode(lines []revocation) []byte {
@@ -91,7 +95,9 @@ func encode(lines []revocation) []byte {
 
 // load returns what still counts, and forgets the rest. A line that cannot be read, as one that a crash cut, says nothing.
 func (r *revocations) load(now time.Time) (counting []revocation, err error) {
-	f, err := os.Open(r.file)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := localfile.Open(r.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -108,10 +114,8 @@ func (r *revocations) load(now time.Time) (counting []revocation, err error) {
 	if err := errors.Join(lines.Err(), f.Close()); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(r.file+".new", encode(counting), 0o600); err != nil {
-		return counting, err
-	}
-	return counting, os.Rename(r.file+".new", r.file)
+	r.lines = counting
+	return counting, localfile.Write(r.file, encode(counting))
 }
 
 // remembered are the settings that operators have made.

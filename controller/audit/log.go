@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 const (
@@ -78,7 +80,7 @@ func Open(o Options) (*Log, error) {
 	if err := os.MkdirAll(filepath.Dir(o.File), 0o700); err != nil {
 		return nil, fmt.Errorf("audit.Open: %w", err)
 	}
-	lock, err := os.OpenFile(o.File+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := localfile.OpenFile(o.File+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("audit.Open: %w", err)
 	}
@@ -100,7 +102,7 @@ func Open(o Options) (*Log, error) {
 // resume opens the file behind its last whole line, and finds the number of the next: it is behind those of the newest file that has lines.
 func (l *Log) resume() error {
 	for i := 0; i <= l.o.Keep && l.next == 1; i++ {
-		f, err := os.Open(l.name(i))
+		f, err := localfile.Open(l.name(i))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -120,7 +122,7 @@ func (l *Log) resume() error {
 
 // open opens the file behind its last line break.
 func (l *Log) open() error {
-	f, err := os.OpenFile(l.o.File, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := localfile.OpenFile(l.o.File, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -132,7 +134,7 @@ func (l *Log) open() error {
 		_, err = f.Seek(size, io.SeekStart)
 	}
 	if err == nil {
-		err = syncFolder(l.o.File)
+		err = localfile.SyncFolder(l.o.File)
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())
@@ -160,14 +162,6 @@ func wholeLines(f *os.File) (int64, error) {
 		end = begin
 	}
 	return 0, nil
-}
-
-func syncFolder(name string) error {
-	d, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // name is the path of the i-th file, 0 that which is written.
@@ -294,7 +288,7 @@ func (l *Log) turnOver() error {
 	err := l.file.Close()
 	l.file = nil
 	for i := l.o.Keep; i > 0 && err == nil; i-- {
-		if err = os.Rename(l.name(i-1), l.name(i)); errors.Is(err, fs.ErrNotExist) {
+		if err = localfile.Replace(l.name(i-1), l.name(i)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}

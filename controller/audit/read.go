@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 // maxLine bounds a line when it is read, in bytes: texts are bounded, and each byte of theirs takes at most six.
@@ -72,7 +74,7 @@ func give(lines []Line, after uint64, each func(Line) error) error {
 func (l *Log) openAll(since time.Time) ([]*os.File, error) {
 	var files []*os.File
 	for i := l.o.Keep; i >= 0; i-- {
-		f, err := os.Open(l.name(i))
+		f, err := localfile.Open(l.name(i))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

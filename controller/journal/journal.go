@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 const (
@@ -46,7 +48,7 @@ func Open(o Options) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Dir(o.File), 0o700); err != nil {
 		return nil, fmt.Errorf("journal.Open: %w", err)
 	}
-	lock, err := os.OpenFile(o.File+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := localfile.OpenFile(o.File+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("journal.Open: %w", err)
 	}
@@ -103,24 +105,12 @@ func create(name string) error {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	return replace(name)
-}
-
-// replace gives the new form the journal's name, durably.
-func replace(name string) error {
-	if err := os.Rename(name+compactSuffix, name); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return localfile.Replace(name+compactSuffix, name)
 }
 
 // check reads all of a file; fresh says that there is none.
 func check(name string) (fresh bool, err error) {
-	f, err := os.Open(name)
+	f, err := localfile.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -318,7 +308,7 @@ func (j *Journal) rewrite() error {
 	if err := errors.Join(bbolt.Compact(to, j.db, most), to.Close()); err != nil {
 		return err
 	}
-	err = errors.Join(j.db.Close(), replace(j.o.File))
+	err = errors.Join(j.db.Close(), localfile.Replace(j.o.File+compactSuffix, j.o.File))
 	j.db = nil
 	if err != nil {
 		return err

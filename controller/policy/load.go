@@ -3,12 +3,12 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 // Files are the names of the three files.
@@ -37,14 +37,12 @@ func Load(f Files) (*Settings, error) {
 	return &s, nil
 }
 
-// load reads a file, or a pipe, of at most maxFile bytes.
+// load reads a file.
 func load[T any](name string, parse func(string, []byte) (T, error)) (none T, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return none, err
+	data, err := localfile.Read(name, maxFile)
+	if errors.Is(err, localfile.ErrNotRegular) || errors.Is(err, localfile.ErrTooLarge) {
+		return none, &Mistake{File: name, Detail: strings.TrimPrefix(err.Error(), name+": ")}
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return none, err
 	}

@@ -64,7 +64,7 @@ func TestLoadMistakes(t *testing.T) {
 	if err := os.WriteFile(all.Rules, []byte(strings.Repeat("#", maxFile+1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(all); err == nil || !strings.Contains(err.Error(), "at most 1048576 are read") {
+	if _, err := Load(all); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 const (
@@ -79,7 +81,7 @@ func Open(o Options) (*Ledger, error) {
 	if err := os.MkdirAll(filepath.Dir(o.File), 0o700); err != nil {
 		return nil, fmt.Errorf("relay.Open: %w", err)
 	}
-	lock, err := os.OpenFile(o.File+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := localfile.OpenFile(o.File+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("relay.Open: %w", err)
 	}
@@ -115,7 +117,7 @@ func (l *Ledger) resume() error {
 
 // numbers goes through one file. One that is damaged is set aside.
 func (l *Ledger) numbers(name string) error {
-	f, err := os.Open(name)
+	f, err := localfile.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -131,12 +133,12 @@ func (l *Ledger) numbers(name string) error {
 		return err
 	}
 	l.o.Warn(fmt.Errorf("relay.Open %s: %w: it is set aside as %s, and what it says of later records is not used", name, err, name+damagedSuffix))
-	return os.Rename(name, name+damagedSuffix)
+	return localfile.Replace(name, name+damagedSuffix)
 }
 
 // reopen opens the file and removes what is behind the last whole record.
 func (l *Ledger) reopen() error {
-	f, err := os.OpenFile(l.o.File, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := localfile.OpenFile(l.o.File, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -151,7 +153,7 @@ func (l *Ledger) reopen() error {
 		_, err = f.Seek(rest, io.SeekStart)
 	}
 	if err == nil {
-		err = errors.Join(f.Sync(), syncFolder(l.o.File))
+		err = errors.Join(f.Sync(), localfile.SyncFolder(l.o.File))
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())
@@ -261,13 +263,4 @@ func (l *Ledger) Close() error {
 	err = errors.Join(err, l.lock.Close())
 	l.file, l.lock = nil, nil
 	return err
-}
-
-// syncFolder makes the names in a file's folder durable.
-func syncFolder(name string) error {
-	d, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

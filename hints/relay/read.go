@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 // Read calls each with the records of a ledger that have a larger number than after, in their order, while others may add to it. A
@@ -48,7 +50,7 @@ func failed(file string, err error) error { return fmt.Errorf("relay.Read %s: %w
 
 // open opens a file; nil if there is none.
 func open(name string) (*os.File, error) {
-	f, err := os.Open(name)
+	f, err := localfile.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 // kept is what is to be known of a record to decide whether it stays.
@@ -48,7 +50,7 @@ func (l *Ledger) turnOver() error {
 	if err := l.writeOlder(draft); err != nil {
 		return errors.Join(err, removed(draft))
 	}
-	if err := errors.Join(os.Rename(draft, l.o.File+olderSuffix), syncFolder(l.o.File)); err != nil {
+	if err := localfile.Replace(draft, l.o.File+olderSuffix); err != nil {
 		return err
 	}
 	err := errors.Join(l.file.Close(), os.Remove(l.o.File))
@@ -104,7 +106,7 @@ func (l *Ledger) writeOlder(name string) (err error) {
 			return err
 		}
 	}
-	out, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	out, err := localfile.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,7 @@ var checks = map[string]func([]Package) []string{
 	"init":             Inits,
 	"rims":             Rims,
 	"cgo":              Cgo,
+	"local files":      LocalFiles,
 	"pure decisions":   PureDecisions,
 	"goroutines":       func(p []Package) []string { return Goroutines(p, goroutineOwners) },
 }
@@ -113,6 +114,11 @@ var plants = map[string][]struct {
 		{plant("agent", `import "go.uber.org/zap"; var v = zap.NewProduction`), "zap.NewProduction"},
 	},
 	"cgo": {{plant("store", `import "C"`), "uses cgo"}},
+	"local files": {
+		{plant("controller/journal", `import "os"; var v = os.Open`), "os.Open"},
+		{plant("cmd/stepahead-controller", `import "os"; var v = os.WriteFile`), "os.WriteFile"},
+		{plant("hints/relay", `import "os"; var v = os.Rename`), "os.Rename"},
+	},
 	"pure decisions": {
 		{plant("sampler", `import "time"; var v time.Duration`), "pure function of the spec"},
 		{plantFile("agent", "plan.go", `import "time"; var v = time.Now`), "time.Now"},

@@ -86,6 +86,26 @@ func Rims(packages []Package) []string {
 	})
 }
 
+// localRooms are the packages whose files on this host are named by whoever starts a program, or hold what must survive a crash.
+var localRooms = []string{"cmd/daemon", "cmd/sites", "cmd/stepahead-agent", "cmd/stepahead-controller", "controller", "hints", "internal/auth", "store/address", "store/hdfs"}
+
+// LocalFiles finds files of this host that are opened without looking what they are, or given their content without making it durable.
+func LocalFiles(packages []Package) []string {
+	calls := []string{"Open", "OpenFile", "ReadFile", "WriteFile", "Create", "Rename"}
+	return eachFile(packages, func(p Package, f File) []string {
+		if !coveredBy(p.Path, localRooms) {
+			return nil
+		}
+		var found []string
+		for _, used := range selectorsOf(f, "os") {
+			if slices.Contains(calls, used) {
+				found = append(found, fmt.Sprintf("uses os.%s: internal/localfile refuses what could be waited for for ever, and writes so that a crash leaves no half", used))
+			}
+		}
+		return found
+	})
+}
+
 // Cgo finds uses of cgo outside the rooms that may link C.
 func Cgo(packages []Package) []string {
 	return eachFile(packages, func(p Package, f File) []string {

@@ -17,6 +17,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 const (
@@ -128,9 +130,9 @@ func LoadKeyring(file string) (Keyring, error) {
 }
 
 // ReadPrivate returns the content of a file of at most 256 KiB that its owner alone has access to; any other matches fs.ErrPermission. The open file is
-// checked, not the name: a name can be replaced between the two.
+// checked, not the name: a name can be replaced between the two. What is no file matches localfile.ErrNotRegular.
 func ReadPrivate(file string) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := localfile.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +140,6 @@ func ReadPrivate(file string) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a file but %s", file, info.Mode())
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil, fmt.Errorf("%s: others than its owner have access (mode %04o): run chmod 600 %s: %w", file, mode, file, fs.ErrPermission)
@@ -244,5 +243,8 @@ func WritePrivate(file string, data []byte) error {
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s: %w: it is left alone", file, fs.ErrExist)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return localfile.SyncFolder(file)
 }

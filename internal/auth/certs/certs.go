@@ -6,11 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 // maxFile bounds a file, in bytes: bundles of authorities have some hundred thousand.
@@ -143,7 +144,7 @@ func (f Files) read(now time.Time) (content, error) {
 		c.own = pair
 	}
 	if f.CA != "" {
-		data, err := readFile(f.CA)
+		data, err := localfile.Read(f.CA, maxFile)
 		if err != nil {
 			return c, err
 		}
@@ -156,11 +157,11 @@ func (f Files) read(now time.Time) (content, error) {
 }
 
 func readPair(certFile, keyFile string, now time.Time) (*tls.Certificate, error) {
-	certPEM, err := readFile(certFile)
+	certPEM, err := localfile.Read(certFile, maxFile)
 	if err != nil {
 		return nil, err
 	}
-	keyPEM, err := readFile(keyFile)
+	keyPEM, err := localfile.Read(keyFile, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -172,17 +173,4 @@ func readPair(certFile, keyFile string, now time.Time) (*tls.Certificate, error)
 		return nil, fmt.Errorf("%s: the certificate expired at %s (now: %s): renew it", certFile, end.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return &pair, nil
-}
-
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("%s: more than %d bytes", name, maxFile)
-	}
-	return data, err
 }

@@ -3,11 +3,12 @@ package conf
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 // Load reads core-site.xml and hdfs-site.xml from the folder that HADOOP_CONF_DIR names, else from
@@ -48,12 +49,7 @@ func loadDir(dir string, getenv func(string) string) (*Config, error) {
 }
 
 func readSource(path string) (Source, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return Source{}, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := localfile.Read(path, maxFile)
 	if err != nil {
 		return Source{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
+
+	"github.com/stepahead-io/stepahead/internal/localfile"
 )
 
 const (
@@ -22,18 +23,7 @@ const (
 )
 
 // readSmall reads a whole file of at most maxKrbFile bytes.
-func readSmall(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxKrbFile+1))
-	if err == nil && len(data) > maxKrbFile {
-		err = fmt.Errorf("%s: more than %d bytes", path, maxKrbFile)
-	}
-	return data, err
-}
+func readSmall(path string) ([]byte, error) { return localfile.Read(path, maxKrbFile) }
 
 // aesTypes are the encryption types that we accept for sessions, in order of preference.
 var aesTypes = []int32{

@@ -4,12 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/stepahead-io/stepahead/internal/localfile"
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 )
 
@@ -21,12 +20,7 @@ const (
 
 // Load reads a credential file, such as the one that HADOOP_TOKEN_FILE_LOCATION names: tokens by alias.
 func Load(path string) (map[string]Token, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("token.Load: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := localfile.Read(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("token.Load: %w", err)
 	}
