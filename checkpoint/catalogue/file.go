@@ -31,7 +31,7 @@ var (
 
 // source is where else the bytes of a file are.
 type source interface {
-	// read fills ranges that are inside the file. fallback is how the original is read.
+	// read fills ranges that are inside the file. fallback is how the original is read. An originalError is the original's, all others are of what the row leads to.
 	read(ctx context.Context, r []store.Range, fallback func(ctx context.Context, r []store.Range) error) error
 	// place is the store of the row, and what the place is called outside of it.
 	place() (store.Store, string)
@@ -48,7 +48,16 @@ func (f *file) ReadRanges(ctx context.Context, r []store.Range) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
+	var of *originalError
+	switch {
+	case errors.As(err, &of) && of.read:
+		return of.error
+	case errors.As(err, &of):
+		if !f.closed.Load() && !f.fallen.Swap(true) {
+			f.s.fell(f.row, ReasonPlaces, f.url, of.error)
+		}
+		return f.original(ctx, r)
+	case err != nil:
 		if !f.closed.Load() {
 			f.fall(ctx, err)
 		}
@@ -61,6 +70,12 @@ func (f *file) ReadRanges(ctx context.Context, r []store.Range) error {
 		return f.repair(ctx, r, before)
 	}
 	return nil
+}
+
+// originalError is what the original, or its store, failed with. It says nothing about what the row leads to, which stays in use.
+type originalError struct {
+	error
+	read bool // the original was read, and that is the error of the whole
 }
 
 // original reads the original although a row leads elsewhere.

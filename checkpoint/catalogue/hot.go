@@ -60,7 +60,10 @@ func (h *hot) read(ctx context.Context, r []store.Range, fallback func(context.C
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			return fallback(ctx, part.ranges)
+			if err := fallback(ctx, part.ranges); err != nil {
+				return &originalError{err, true}
+			}
+			return nil
 		})
 	}
 	return group.Wait()
@@ -116,7 +119,7 @@ func (h *hot) learn(ctx context.Context) (*whereabouts, error) {
 	defer stop()
 	rows, err := h.s.Store.Locate(limited, h.name, 0, h.original.Size())
 	if err != nil {
-		return nil, err
+		return nil, &originalError{err, false}
 	}
 	located, files := [][]store.Replica{rows}, []store.File{h.original}
 	h.prefetch(limited)

@@ -203,7 +203,7 @@ func TestHotDoubts(t *testing.T) {
 		"the row is forged": {func(t *testing.T, h *heat) { h.key = testKey("k1", 2); h.write(t) }, ReasonSignature, false},
 		"nobody says where the file lies": {func(_ *testing.T, h *heat) {
 			h.st.Store = faulty(h.st.Store, store.Fault{Kind: "fail", Op: "locate", Path: hotName})
-		}, ReasonRead, false},
+		}, ReasonPlaces, false},
 		"nobody says where the sibling lies": {func(_ *testing.T, h *heat) {
 			h.st.Store = faulty(h.st.Store, store.Fault{Kind: "fail", Op: "locate", Path: siblingName})
 		}, ReasonRead, false},
@@ -233,16 +233,79 @@ func TestHotDoubts(t *testing.T) {
 	}
 }
 
-// TestHotSuspended: a hot file whose places nobody tells is not asked for again at each opening.
-func TestHotSuspended(t *testing.T) {
+// TestHotPlacesUnknown: of a hot file whose places nobody tells the original is read, which is asked for once in each opening. That is no fault of its row, which is followed
+// as soon as somebody does.
+func TestHotPlacesUnknown(t *testing.T) {
 	h := newHeat(t, hotBlock)
-	h.st.Store = faulty(h.st.Store, store.Fault{Kind: "fail", Op: "locate", Path: hotName})
+	plain := h.st.Store
+	h.st.Store = faulty(plain, store.Fault{Kind: "fail", Op: "locate", Path: hotName})
 	s := Wrap(h.st, Options{Of: 1})
 	for range 3 {
-		storetest.Get(t, s, hotName)
+		f := storetest.Open(t, s, hotName)
+		for range 2 {
+			must(t, f.ReadRanges(t.Context(), []store.Range{{Buf: make([]byte, hotBlock)}}))
+		}
 	}
-	if got := s.Stats().Fallbacks; got[ReasonRead] != 1 || got[ReasonSuspended] != 2 {
-		t.Errorf("%v", got)
+	if got := s.Stats(); got.Fallbacks[ReasonPlaces] != 3 || got.Fallbacks[ReasonSuspended] != 0 || got.OriginalBytes != 6*hotBlock {
+		t.Errorf("%+v", got)
+	}
+	h.st.Store = plain
+	storetest.Get(t, s, hotName)
+	if got := s.Stats(); got.EvenBytes+got.SiblingBytes != hotBlock {
+		t.Errorf("%+v", got)
+	}
+}
+
+// gone is a store one of whose files cannot be read, in whatever way, while off says so; all else can.
+type gone struct {
+	*watched
+	off *bool
+}
+
+func (s gone) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := s.watched.Open(ctx, name)
+	if err != nil || name != hotName {
+		return f, err
+	}
+	return goneFile{f.(*watchedFile), s.off}, nil
+}
+
+type goneFile struct {
+	*watchedFile
+	off *bool
+}
+
+func (f goneFile) ReadRanges(ctx context.Context, r []store.Range) error {
+	if *f.off {
+		return store.ErrCorrupt
+	}
+	return f.watchedFile.ReadRanges(ctx, r)
+}
+
+func (f goneFile) ReadReplica(ctx context.Context, node string, r []store.Range) error {
+	if *f.off {
+		return store.ErrCorrupt
+	}
+	return f.watchedFile.ReadReplica(ctx, node, r)
+}
+
+// TestHotOriginalFails: an original that cannot be read is an error to its reader, and no fault of its row: no damage is reported, and the row is followed afterwards.
+func TestHotOriginalFails(t *testing.T) {
+	h := newHeat(t, hotBlock)
+	h.row.Sources.Siblings = nil
+	h.write(t)
+	off := true
+	s := Wrap(gone{h.st, &off}, Options{Of: 1})
+	buf := make([]byte, hotBlock)
+	f := storetest.Open(t, s, hotName)
+	wantIs(t, f.ReadRanges(t.Context(), []store.Range{{Buf: buf}}), store.ErrCorrupt, "")
+	off = false
+	storetest.Get(t, s, hotName)
+	if got := s.Stats(); got.Fallbacks[ReasonSuspended] != 0 || got.Fallbacks[ReasonCorrupt] != 0 || got.EvenBytes != hotBlock {
+		t.Errorf("%+v", got)
+	}
+	if found, err := ReadDamages(t.Context(), h.st.Store); err != nil || len(found) != 0 {
+		t.Errorf("%v, %v", found, err)
 	}
 }
 

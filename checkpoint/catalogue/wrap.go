@@ -61,6 +61,8 @@ const (
 	ReasonCorrupt = "copy-corrupt"
 	// ReasonNode: a replica could not be read alone.
 	ReasonNode = "replica-unreadable"
+	// ReasonPlaces: where the replicas of the original are could not be asked.
+	ReasonPlaces = "places-unknown"
 	// ReasonSuspended: the copy failed a short while ago.
 	ReasonSuspended = "copy-suspended"
 	// ReasonExpired, ReasonSignature and ReasonRow: the row is of no use; ReasonSite: the catalogue could not be read.
