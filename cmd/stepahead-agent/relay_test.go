@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,9 +53,33 @@ func TestRelayProgram(t *testing.T) {
 	}
 }
 
+// TestLedgerOfTheStore: what an agent keeps where no file is given is found however the store is written.
+func TestLedgerOfTheStore(t *testing.T) {
+	w := newWorld(t)
+	cache := t.TempDir()
+	_, words := w.start(t, "dn1", "--cache", cache)
+	c := hints.NewClient(hints.ClientOptions{Token: w.token})
+	r, err := c.Announce(t.Context(), words["addr"], hints.Hint{
+		ID: hints.NewID(), Job: "job", Run: "1", TTL: time.Hour, Confidence: 1, Checkpoint: &hints.Checkpoint{State: hints.Saving, Path: filepath.Join(w.root, "photos/step-3"), Step: 3},
+	})
+	if err != nil || !r.Accepted {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	must(t, c.Close())
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(w.root, link))
+	for _, store := range []string{w.root, w.root + "/", "file://" + w.root, link} {
+		if code, out, stderr := output("relay", "print", "--node", "dn1", "--store", store, "--cache", cache); code != exit.OK || !strings.Contains(out, "photos/step-3") {
+			t.Errorf("%s: exit %d: %s%s", store, code, out, stderr)
+		}
+	}
+}
+
 func TestRelayPrint(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ledger")
 	must(t, os.WriteFile(file, []byte("what\n"), 0o600))
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	for _, row := range []struct {
 		args []string
 		code int
@@ -65,7 +90,10 @@ func TestRelayPrint(t *testing.T) {
 		{[]string{"relay", "print", "--relay", "none"}, exit.Misused, "--relay"},
 		{[]string{"relay", "print", "--relay", file}, exit.Found, "at byte 0"},
 		{[]string{"relay", "print", "--relay", file + "x"}, exit.OK, ""},
-		{[]string{"relay", "print", "--node", "dn1", "--store", "/d", "--cache", t.TempDir()}, exit.OK, ""},
+		{[]string{"relay", "print", "--node", "local", "--store", t.TempDir(), "--cache", t.TempDir()}, exit.OK, ""},
+		{[]string{"relay", "print", "--node", "dn9", "--store", t.TempDir(), "--cache", t.TempDir()}, exit.Environment, "dn9"},
+		{[]string{"relay", "print", "--node", "local", "--store", "s3://x", "--cache", t.TempDir()}, exit.Misused, "--store"},
+		{[]string{"relay", "print", "--relay", pipe}, exit.Misused, "it is a pipe"},
 	} {
 		if code, _, stderr := output(row.args...); code != row.code || !strings.Contains(stderr, row.want) {
 			t.Errorf("%v: exit %d, want %d: %s", row.args, code, row.code, stderr)

@@ -44,10 +44,7 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 		return exit.Usage(err)
 	}
 	defer func() { _ = log.Sync() }() // standard error may not support it
-	place, err := address.Open(ctx, s.store, address.Options{Getenv: os.Getenv, Node: s.node})
-	if errors.Is(err, store.ErrName) {
-		return exit.Usage(fmt.Errorf("--store: %w", err))
-	}
+	place, err := openPlace(ctx, &s)
 	if err != nil {
 		return err
 	}
@@ -78,7 +75,7 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 		return err
 	}
 	defer closeRegistry()
-	ledger, err := openLedger(s, log)
+	ledger, err := openLedger(s, place, log)
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,8 @@ type Place struct {
 type kind interface {
 	// resolve returns the name that a URL means, without asking the store.
 	resolve(url string) (name string, err error)
+	// root is the same text however an address of the store is written.
+	root() string
 	Close() error
 }
 
@@ -108,6 +110,9 @@ func schemeOf(url string) (string, error) {
 // must be absolute, and in this store.
 func (p *Place) Resolve(url string) (string, error) { return p.kind.resolve(url) }
 
+// Root tells the store from others on this host: it is the same text however the URL was written, relative or over symbolic links, by the nameservice or its NameNode.
+func (p *Place) Root() string { return p.kind.root() }
+
 // Close frees what the store holds. Files that are open must be closed before.
 func (p *Place) Close() error { return p.kind.Close() }
 
@@ -142,6 +147,8 @@ func dirURL(text string) (string, error) {
 
 // folder is a folder store's kind.
 type folder struct{ *dir.Store }
+
+func (f folder) root() string { return "dir://" + resolved(f.Root()) }
 
 func (f folder) resolve(url string) (string, error) {
 	local, err := dirURL(url)

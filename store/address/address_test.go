@@ -47,6 +47,26 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// TestRoot: one store has one root in all ways to write its address, and two have two, also if both are written alike.
+func TestRoot(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a/data", "b/data"} {
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	must(t, os.Symlink(dir+"/a", dir+"/link"))
+	t.Chdir(dir + "/a")
+	root := open(t, "data", Options{}).Root()
+	for _, url := range []string{"./data/", "../a/data", dir + "/a/data", dir + "/link/data", "file://" + dir + "/a/data/", "dir://" + dir + "/link/data"} {
+		if got := open(t, url, Options{}).Root(); got != root {
+			t.Errorf("%s is %s, not %s", url, got, root)
+		}
+	}
+	t.Chdir(dir + "/b")
+	if got := open(t, "data", Options{}).Root(); got == root {
+		t.Errorf("another store is %s too", got)
+	}
+}
+
 // TestWhole: a folder that nothing marks is one of the whole file system, and links lead out of it.
 func TestWhole(t *testing.T) {
 	root := t.TempDir()

@@ -116,6 +116,15 @@ type lake struct {
 	cfg *conf.Config
 }
 
+func (l lake) root() string {
+	var nodes []string
+	for _, n := range l.Cluster().NameNodes {
+		nodes = append(nodes, n.Addr)
+	}
+	slices.Sort(nodes)
+	return "hdfs://" + strings.Join(nodes, ",") + "/"
+}
+
 // resolve takes an address of the same cluster, whatever it calls the cluster.
 func (l lake) resolve(url string) (string, error) {
 	if !strings.HasPrefix(url, "hdfs://") {
