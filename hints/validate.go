@@ -214,6 +214,13 @@ func (c *Checkpoint) validateEvaluation(p *problems) {
 	}
 }
 
+// CheckName returns what is wrong with the name of a job, a run or a node: it has 1 to 255 bytes of UTF-8 without control characters.
+func CheckName(name string) error {
+	var p problems
+	p.name("name", name)
+	return p.joined()
+}
+
 // maxProblems keeps the error of a hint with thousands of bad rows readable.
 const maxProblems = 16
 
@@ -254,7 +261,8 @@ func (p *problems) text(field, s string, least, most int) {
 func (p *problems) addr(field, s string) {
 	host, port, err := net.SplitHostPort(s)
 	number, bad := strconv.ParseUint(port, 10, 16)
-	p.when(len(s) > maxAddr || err != nil || bad != nil || host == "" || number == 0, "%s: %.60q is not host:port", field, s)
+	odd := !utf8.ValidString(host) || strings.ContainsFunc(host, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) })
+	p.when(len(s) > maxAddr || err != nil || bad != nil || host == "" || odd || number == 0, "%s: %.60q is not host:port", field, s)
 }
 
 // joined returns the broken rules as one error of one line, nil if there are none.

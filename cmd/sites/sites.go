@@ -10,11 +10,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/controller/policy"
 	"github.com/stepahead-io/stepahead/store"
 	"github.com/stepahead-io/stepahead/store/address"
 )
@@ -28,22 +28,14 @@ func Parse(words []string) (map[string]string, error) {
 		switch {
 		case !ok || url == "":
 			errs = append(errs, fmt.Errorf("--site %q: write name=URL", word))
-		case CheckName(name) != nil:
-			errs = append(errs, fmt.Errorf("--site %q: %w", word, CheckName(name)))
+		case policy.CheckSite(name) != nil:
+			errs = append(errs, fmt.Errorf("--site %q: %w", word, policy.CheckSite(name)))
 		case urls[name] != "":
 			errs = append(errs, fmt.Errorf("--site %s is given twice", name))
 		}
 		urls[name] = url
 	}
 	return urls, errors.Join(errs...)
-}
-
-// CheckName returns what is wrong with the name of a site.
-func CheckName(name string) error {
-	if name == "" || len(name) > 255 || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }) {
-		return fmt.Errorf("%q is no name of a site: write up to 255 printable bytes without spaces", name)
-	}
-	return nil
 }
 
 // Sites are the home store, and those of other sites, each opened when it is first asked for. It is safe for concurrent use.

@@ -108,7 +108,7 @@ func (s *settings) validate() error {
 	}
 	urls, err := sites.Parse(s.sites)
 	errs = append(errs, err)
-	if err := sites.CheckName(s.homeSite); err != nil {
+	if err := policy.CheckSite(s.homeSite); err != nil {
 		bad("--home-site: %w", err)
 	}
 	if urls[s.homeSite] != "" {

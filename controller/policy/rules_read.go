@@ -34,6 +34,9 @@ func ParseRules(name string, data []byte) (*Rules, error) {
 
 func (r *Rules) readSites(v value) {
 	for _, f := range v.fields() {
+		if err := CheckSite(f.name); err != nil {
+			f.value.wrong("%v", err)
+		}
 		var s Site
 		f.value.mapping(map[string]func(value){
 			"region!":    func(v value) { s.Region = v.scalar() },

@@ -130,6 +130,7 @@ func TestRulesMistakes(t *testing.T) {
 		{sites + "rules:", "p.yaml:2: rules: want a list, not nothing"},
 		{sites + "rules: []\nrule: x", "p.yaml:3: rule: unknown key: the keys here are labels, rules, sites"},
 		{"sites: {here: {}}\nrules: []", "p.yaml:1: sites.here: region is missing"},
+		{"sites: {\"a b\": {region: eu}}\nrules: []", `p.yaml:1: sites.a b: "a b" is no name of a site`},
 		{"sites: {here: {region: }}\nrules: []", "p.yaml:1: sites.here.region: want one value, not nothing"},
 		{sites + "rules:\n- copies: deny", "p.yaml:3: rules[0]: name is missing"},
 		{sites + "rules:\n- name: a", `p.yaml:3: rule "a": rules["a"]: it decides nothing`},
