@@ -3,7 +3,6 @@ package sites
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,15 +32,15 @@ const margin = 10 * time.Second
 // surveyTime is how long stores are waited for: one that hangs must not keep what is in the others from being undone.
 const surveyTime = time.Minute
 
-// Sweep undoes what controllers left in the stores, and returns what it found to undo, and the stores that it could not look at, with why.
-func Sweep(ctx context.Context, s *Sites, o SweepOptions) (swept []control.Swept, unread []string) {
+// Sweep undoes what controllers left in the stores that answer, and returns what it found to undo, and the stores of which not all is known, with why.
+func Sweep(ctx context.Context, s *Sites, o SweepOptions) (r control.SweepResult) {
 	world := execute.Stores{Stores: s, Sites: s.Names, Log: o.Log}
 	asked, cancel := context.WithTimeout(ctx, surveyTime)
 	survey := world.Survey(asked)
 	cancel()
 	for _, site := range append([]string{""}, s.Names()...) {
 		if !survey.Listed[site] {
-			unread = append(unread, fmt.Sprintf("%s: %v", nameOf(site), survey.Unknown[site]))
+			r.Unread = append(r.Unread, control.Unread{Site: site, Problem: fmt.Sprint(survey.Unknown[site])})
 		}
 	}
 	for _, found := range survey.Leavings {
@@ -53,7 +52,7 @@ func Sweep(ctx context.Context, s *Sites, o SweepOptions) (swept []control.Swept
 		if w.Done, err = undo(ctx, s, found, o); err != nil {
 			w.Problem = err.Error()
 		}
-		swept = append(swept, w)
+		r.Swept = append(r.Swept, w)
 	}
 	for _, site := range append([]string{""}, s.Names()...) {
 		if !o.All || o.DryRun || o.Spare != "" || !survey.Listed[site] {
@@ -63,7 +62,7 @@ func Sweep(ctx context.Context, s *Sites, o SweepOptions) (swept []control.Swept
 			o.Log.Warn("what killed processes left beside the marks could not be removed", zap.String("site", site), zap.Error(err))
 		}
 	}
-	return swept, slices.Clip(unread)
+	return r
 }
 
 // clean removes what killed processes left beside the marks: at home, where no other controller is writing, all of it, elsewhere what is old.
@@ -87,13 +86,6 @@ func storeOf(ctx context.Context, s *Sites, site string) (store.Store, error) {
 		return s.Home(), nil
 	}
 	return s.Site(ctx, site)
-}
-
-func nameOf(site string) string {
-	if site == "" {
-		return "the home store"
-	}
-	return "site " + site
 }
 
 func undo(ctx context.Context, s *Sites, found execute.Leaving, o SweepOptions) ([]string, error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/stepahead-io/stepahead/cmd/sites"
 	"github.com/stepahead-io/stepahead/controller/control"
@@ -15,12 +14,8 @@ func (p *program) world() execute.Stores {
 }
 
 // sweeper undoes what lies in the stores and is not this controller's: the engine undoes that.
-func (p *program) sweeper(name string, held func(context.Context) error) func(ctx context.Context, all, dryRun bool) ([]control.Swept, error) {
-	return func(ctx context.Context, all, dryRun bool) ([]control.Swept, error) {
-		swept, unread := sites.Sweep(ctx, p.stores, sites.SweepOptions{All: all, DryRun: dryRun, Fence: held, Spare: name, Log: p.log})
-		if len(unread) > 0 {
-			return swept, fmt.Errorf("not all stores could be looked at: %v", unread)
-		}
-		return swept, nil
+func (p *program) sweeper(name string, held func(context.Context) error) func(ctx context.Context, all, dryRun bool) control.SweepResult {
+	return func(ctx context.Context, all, dryRun bool) control.SweepResult {
+		return sites.Sweep(ctx, p.stores, sites.SweepOptions{All: all, DryRun: dryRun, Fence: held, Spare: name, Log: p.log})
 	}
 }

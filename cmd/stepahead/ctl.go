@@ -41,7 +41,7 @@ are copies and replicas, and readers then read the original.
 
 The controller is at --controller or STEPAHEAD_CONTROLLER, its line at the start says where. A token goes into STEPAHEAD_TOKEN (stepahead token mint
 --key agent.key --job ops --user YOU --rights operate --root /); with a job's own token (--rights hint) its placements are seen and taken back. Exit codes: 0 done, 1 something is
-wrong with the controller (status), 2 a mistake on the command line, 3 it does not answer, refuses, or has no such thing.`,
+wrong with the controller (status), or left (sweep), 2 a mistake on the command line, 3 it does not answer, refuses, or has no such thing; of sweep also: a store did not answer.`,
 		Args: onlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

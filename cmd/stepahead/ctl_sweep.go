@@ -40,8 +40,11 @@ store and at all sites, whether its time is over or not: copies are deleted, fil
 original is deleted or rewritten.
 
 It needs no controller: with --store, and --site for each other datacenter, the marks that lie in the stores are enough. While it works it holds the controllers'
-lease, so that none begins anything. A store that has not answered after a minute is named, and the others are swept. If a controller is active, it is asked to do it (--controller, and without --store), or stop it first. The exit code is 1 if
-something is left, which is listed with the reason.`,
+lease, so that none begins anything. A store that has not answered after a minute is named, and the others are swept. If a controller is active, it is asked to do it (--controller, and without --store), or stop it first.
+
+Exit codes: 0 nothing is left, 1 something is, which is listed with the reason, 3 a store could not be looked at (or not wholly), whatever was undone in the others: what there
+is in it may be left, and the command is to be called again when it answers. Also 3: nothing was done, since the controller does not answer, or one is active. With --json what was
+printed tells these apart: unread lists the stores with why, swept what was found in the others, each with a problem if it is left.`,
 		Example: `  stepahead ctl sweep --all --dry-run
   stepahead ctl sweep --all --store hdfs://prod/ --site east=hdfs://east/`,
 		Args: cobra.NoArgs,
@@ -59,10 +62,10 @@ something is left, which is listed with the reason.`,
 				})
 			}
 			r, err := s.sweep(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil && len(r.Swept) == 0 {
+			if err != nil {
 				return err
 			}
-			return errors.Join(err, reportSweep(cmd.OutOrStdout(), r, s, f.json))
+			return reportSweep(cmd.OutOrStdout(), r, s, f.json)
 		},
 	}
 	c.Flags().BoolVar(&s.all, "all", false, "everything, also what is in use")
@@ -93,12 +96,7 @@ func (s sweepFlags) sweep(ctx context.Context, errs io.Writer) (r control.SweepR
 		defer claim.Release()
 		o.Fence = claim.Held
 	}
-	var unread []string
-	r.Swept, unread = sites.Sweep(ctx, all, o)
-	if len(unread) > 0 {
-		return r, fmt.Errorf("ctl sweep: not all could be looked at, and what is there may be left: %s", strings.Join(unread, "; "))
-	}
-	return r, nil
+	return sites.Sweep(ctx, all, o), nil
 }
 
 // claim takes the controllers' lease.
@@ -119,7 +117,7 @@ func (s sweepFlags) claim(ctx context.Context, home store.Store, errs io.Writer)
 	return claim, nil
 }
 
-// reportSweep prints what was found. What is left is a finding.
+// reportSweep prints what was found. What is left is a finding; of a store that did not answer it is not known.
 func reportSweep(out io.Writer, r control.SweepResult, s sweepFlags, asJSON bool) error {
 	left := 0
 	for _, w := range r.Swept {
@@ -132,6 +130,9 @@ func reportSweep(out io.Writer, r control.SweepResult, s sweepFlags, asJSON bool
 		if r.Swept == nil {
 			r.Swept = []control.Swept{}
 		}
+		if r.Unread == nil {
+			r.Unread = []control.Unread{}
+		}
 		err = printIndented(out, struct {
 			DryRun bool `json:"dry_run"`
 			control.SweepResult
@@ -139,10 +140,29 @@ func reportSweep(out io.Writer, r control.SweepResult, s sweepFlags, asJSON bool
 	} else {
 		err = printSwept(out, r, s.dryRun)
 	}
-	if err == nil && left > 0 {
-		return exit.Finding(fmt.Errorf("ctl sweep: %d of %d are still there: see above; call it again when the reason is gone", left, len(r.Swept)))
+	if err != nil {
+		return err
 	}
-	return err
+	var errs []error
+	if left > 0 {
+		errs = append(errs, fmt.Errorf("ctl sweep: %d of %d are still there: see above; call it again when the reason is gone", left, len(r.Swept)))
+	}
+	if len(r.Unread) == 0 {
+		return exit.Finding(errors.Join(errs...))
+	}
+	var stores []string
+	for _, u := range r.Unread {
+		stores = append(stores, storeName(u.Site)+": "+oneLine(u.Problem))
+	}
+	return errors.Join(append(errs, fmt.Errorf("ctl sweep: not all could be looked at, and what is there may be left: call it again: %s", strings.Join(stores, "; ")))...)
+}
+
+// storeName is what people call a store.
+func storeName(site string) string {
+	if site == "" {
+		return "the home store"
+	}
+	return "site " + printableName(site)
 }
 
 func printSwept(out io.Writer, r control.SweepResult, dryRun bool) error {
@@ -171,7 +191,7 @@ func printSwept(out io.Writer, r control.SweepResult, dryRun bool) error {
 	if len(r.Revoked) > 0 {
 		return printRevoked(out, r.Revoked, dryRun)
 	}
-	if len(r.Swept) == 0 {
+	if len(r.Swept)+len(r.Unread) == 0 {
 		_, err := fmt.Fprintln(out, "nothing was left behind")
 		return err
 	}

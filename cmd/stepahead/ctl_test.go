@@ -80,12 +80,16 @@ func newControlled(t *testing.T, standby bool) *controlled {
 	}
 	s.Activate(service.Active{
 		Name: "c1", Engine: c.engine, Audit: log, Timeline: timelines, Problems: func() []string { return []string{"policy: budgets.yaml:3: rate: what is this?\x1b[2J"} },
-		Sweep: func(_ context.Context, _, dryRun bool) ([]control.Swept, error) {
+		Sweep: func(_ context.Context, all, dryRun bool) control.SweepResult {
 			list := []control.Swept{{Site: "east", Mark: "m", Means: plan.Copy, Path: "hdfs://x/1", Done: []string{"deleted /.stepahead/data/c0-4"}}}
 			if !dryRun {
 				list = append(list, control.Swept{Mark: "n", Means: plan.Raise, Path: "/x", Problem: "setReplication: no right"})
 			}
-			return list, nil
+			r := control.SweepResult{Swept: list}
+			if !all && !dryRun {
+				r.Unread = []control.Unread{{Site: "west", Problem: "no answer\x1b[2J"}}
+			}
+			return r
 		},
 	})
 	at := time.Date(2027, 1, 2, 3, 4, 5, 678e6, time.UTC)
@@ -198,7 +202,7 @@ func TestCtlJSON(t *testing.T) {
 	t.Setenv("STEPAHEAD_TOKEN", c.token(t, "ops", "operate"))
 	for args, keys := range map[string]string{
 		"status": "version state controller drained up_ns begun waiting usage tally problems", "plan": "placements all refused refused_all usage", "why 1": "path known standings",
-		"revoke 1 --dry-run": "dry_run revoked", "drain --dry-run": "dry_run was_drained is_drained", "sweep --dry-run": "dry_run swept",
+		"revoke 1 --dry-run": "dry_run revoked", "drain --dry-run": "dry_run was_drained is_drained", "sweep --dry-run": "dry_run swept unread",
 	} {
 		_, out, errs := command(t, append(append([]string{"ctl"}, strings.Fields(args)...), "--json")...)
 		var got map[string]any
@@ -287,8 +291,15 @@ func TestCtlSweepWithoutController(t *testing.T) {
 	}
 	must(t, os.Remove(homeAt+temporary.NameOf("c0", 8)))
 	must(t, os.RemoveAll(eastAt))
-	if code, _, errs := command(t, args...); code != exit.Environment || !strings.Contains(errs, "site east: ") {
-		t.Errorf("a site that is gone: exit %d: %s", code, errs)
+	mark(home, 4, plan.Sibling, "/runs/1", time.Hour)
+	code, out, errs := command(t, append(args[:len(args):len(args)], "--json")...)
+	var r control.SweepResult
+	must(t, json.Unmarshal([]byte(out), &r))
+	if code != exit.Environment || !strings.Contains(errs, "site east: ") || len(r.Unread) != 1 || r.Unread[0].Site != "east" || r.Unread[0].Problem == "" || len(r.Swept) != 1 || r.Swept[0].Problem != "" {
+		t.Errorf("a site that is gone: exit %d: %s%s", code, out, errs)
+	}
+	if marks, err := temporary.List(t.Context(), home); err != nil || len(marks) != 0 {
+		t.Errorf("a site that is gone kept what is at home: %v, %v", marks, err)
 	}
 }
 

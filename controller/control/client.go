@@ -147,7 +147,8 @@ func (c *Client) Drain(ctx context.Context, on, dryRun bool) (was bool, err erro
 	return m.Was, nil
 }
 
-// Sweep undoes what was left behind by others; with all, the controller's own placements are revoked as well.
+// Sweep undoes what was left behind by others; with all, the controller's own placements are revoked as well. Stores that do not answer are no error: the result has
+// them.
 func (c *Client) Sweep(ctx context.Context, all, dryRun bool) (SweepResult, error) {
 	m, err := call(c, func(p controllerpb.ControlClient) (*controllerpb.SweepReply, error) {
 		return p.Sweep(ctx, &controllerpb.SweepRequest{All: all, DryRun: dryRun})
@@ -155,11 +156,7 @@ func (c *Client) Sweep(ctx context.Context, all, dryRun bool) (SweepResult, erro
 	if err != nil {
 		return SweepResult{}, err
 	}
-	r := SweepResult{Swept: []Swept{}, Revoked: decodeStandings(m.Standings)}
-	for _, w := range m.Swept {
-		r.Swept = append(r.Swept, decodeSwept(w))
-	}
-	return r, nil
+	return decodeSweepResult(m), nil
 }
 
 // AuditQuery says which lines of the audit log are wanted.

@@ -58,11 +58,43 @@ type Swept struct {
 	Problem string   `json:"problem,omitempty"`
 }
 
+// Unread is a store that could not be looked at, or not wholly: what is there may be left.
+type Unread struct {
+	// Site is "" for the home store.
+	Site    string `json:"site"`
+	Problem string `json:"problem"`
+}
+
 // SweepResult is what a sweep found.
 type SweepResult struct {
 	// Swept is what was left behind, Revoked the controller's own placements, as they were before.
 	Swept   []Swept         `json:"swept"`
 	Revoked []plan.Standing `json:"revoked,omitempty"`
+	// Unread are the stores of which not all is known. What was found in the others was undone all the same.
+	Unread []Unread `json:"unread"`
+}
+
+// Encode returns the message.
+func (r SweepResult) Encode() *controllerpb.SweepReply {
+	m := &controllerpb.SweepReply{Standings: EncodeStandings(r.Revoked)}
+	for _, w := range r.Swept {
+		m.Swept = append(m.Swept, &controllerpb.Swept{Site: w.Site, Mark: w.Mark, Means: string(w.Means), Path: w.Path, Done: w.Done, Problem: w.Problem})
+	}
+	for _, u := range r.Unread {
+		m.Unread = append(m.Unread, &controllerpb.Unread{Site: u.Site, Problem: u.Problem})
+	}
+	return m
+}
+
+func decodeSweepResult(m *controllerpb.SweepReply) SweepResult {
+	r := SweepResult{Swept: []Swept{}, Revoked: decodeStandings(m.Standings), Unread: []Unread{}}
+	for _, w := range m.Swept {
+		r.Swept = append(r.Swept, Swept{Site: w.Site, Mark: w.Mark, Means: plan.Means(w.Means), Path: w.Path, Done: w.Done, Problem: w.Problem})
+	}
+	for _, u := range m.Unread {
+		r.Unread = append(r.Unread, Unread{Site: u.Site, Problem: u.Problem})
+	}
+	return r
 }
 
 // Encode returns the message.
@@ -181,13 +213,4 @@ func decodeLine(m *controllerpb.AuditLine) audit.Line {
 		l.Until = time.Unix(0, m.UntilNs).UTC()
 	}
 	return l
-}
-
-// Encode returns the message.
-func (w Swept) Encode() *controllerpb.Swept {
-	return &controllerpb.Swept{Site: w.Site, Mark: w.Mark, Means: string(w.Means), Path: w.Path, Done: w.Done, Problem: w.Problem}
-}
-
-func decodeSwept(m *controllerpb.Swept) Swept {
-	return Swept{Site: m.Site, Mark: m.Mark, Means: plan.Means(m.Means), Path: m.Path, Done: m.Done, Problem: m.Problem}
 }

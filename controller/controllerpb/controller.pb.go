@@ -1162,7 +1162,9 @@ type SweepReply struct {
 	// what is left that no placement of the controller's is.
 	Swept []*Swept `protobuf:"bytes,1,rep,name=swept,proto3" json:"swept,omitempty"`
 	// with all: the controller's own placements, as they were before.
-	Standings     []*Standing `protobuf:"bytes,2,rep,name=standings,proto3" json:"standings,omitempty"`
+	Standings []*Standing `protobuf:"bytes,2,rep,name=standings,proto3" json:"standings,omitempty"`
+	// stores that could not be looked at, or not wholly: what is there may be left.
+	Unread        []*Unread `protobuf:"bytes,3,rep,name=unread,proto3" json:"unread,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1211,6 +1213,66 @@ func (x *SweepReply) GetStandings() []*Standing {
 	return nil
 }
 
+func (x *SweepReply) GetUnread() []*Unread {
+	if x != nil {
+		return x.Unread
+	}
+	return nil
+}
+
+type Unread struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// site is "" for the home store.
+	Site          string `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	Problem       string `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unread) Reset() {
+	*x = Unread{}
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unread) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unread) ProtoMessage() {}
+
+func (x *Unread) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unread.ProtoReflect.Descriptor instead.
+func (*Unread) Descriptor() ([]byte, []int) {
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Unread) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *Unread) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 type Swept struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// site is "" for the home store.
@@ -1228,7 +1290,7 @@ type Swept struct {
 
 func (x *Swept) Reset() {
 	*x = Swept{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[16]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1302,7 @@ func (x *Swept) String() string {
 func (*Swept) ProtoMessage() {}
 
 func (x *Swept) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[16]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1315,7 @@ func (x *Swept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Swept.ProtoReflect.Descriptor instead.
 func (*Swept) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{16}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Swept) GetSite() string {
@@ -1312,7 +1374,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[17]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1386,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[17]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1399,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{17}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AuditRequest) GetAfter() uint64 {
@@ -1398,7 +1460,7 @@ type AuditLine struct {
 
 func (x *AuditLine) Reset() {
 	*x = AuditLine{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[18]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1472,7 @@ func (x *AuditLine) String() string {
 func (*AuditLine) ProtoMessage() {}
 
 func (x *AuditLine) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[18]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1485,7 @@ func (x *AuditLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLine.ProtoReflect.Descriptor instead.
 func (*AuditLine) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{18}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AuditLine) GetNumber() uint64 {
@@ -1535,7 +1597,7 @@ type TimelineRequest struct {
 
 func (x *TimelineRequest) Reset() {
 	*x = TimelineRequest{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[19]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1609,7 @@ func (x *TimelineRequest) String() string {
 func (*TimelineRequest) ProtoMessage() {}
 
 func (x *TimelineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[19]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1622,7 @@ func (x *TimelineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimelineRequest.ProtoReflect.Descriptor instead.
 func (*TimelineRequest) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{19}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TimelineRequest) GetPath() string {
@@ -1590,7 +1652,7 @@ type TimelineReply struct {
 
 func (x *TimelineReply) Reset() {
 	*x = TimelineReply{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[20]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1664,7 @@ func (x *TimelineReply) String() string {
 func (*TimelineReply) ProtoMessage() {}
 
 func (x *TimelineReply) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[20]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1677,7 @@ func (x *TimelineReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimelineReply.ProtoReflect.Descriptor instead.
 func (*TimelineReply) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{20}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TimelineReply) GetTimelines() [][]byte {
@@ -1748,11 +1810,15 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x03was\x18\x01 \x01(\bR\x03was\"9\n" +
 	"\fSweepRequest\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x17\n" +
-	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"\x83\x01\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"\xbc\x01\n" +
 	"\n" +
 	"SweepReply\x124\n" +
 	"\x05swept\x18\x01 \x03(\v2\x1e.stepahead.controller.v1.SweptR\x05swept\x12?\n" +
-	"\tstandings\x18\x02 \x03(\v2!.stepahead.controller.v1.StandingR\tstandings\"\x87\x01\n" +
+	"\tstandings\x18\x02 \x03(\v2!.stepahead.controller.v1.StandingR\tstandings\x127\n" +
+	"\x06unread\x18\x03 \x03(\v2\x1f.stepahead.controller.v1.UnreadR\x06unread\"6\n" +
+	"\x06Unread\x12\x12\n" +
+	"\x04site\x18\x01 \x01(\tR\x04site\x12\x18\n" +
+	"\aproblem\x18\x02 \x01(\tR\aproblem\"\x87\x01\n" +
 	"\x05Swept\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\tR\x04mark\x12\x14\n" +
@@ -1811,7 +1877,7 @@ func file_controller_controllerpb_controller_proto_rawDescGZIP() []byte {
 	return file_controller_controllerpb_controller_proto_rawDescData
 }
 
-var file_controller_controllerpb_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_controller_controllerpb_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_controller_controllerpb_controller_proto_goTypes = []any{
 	(*StatusRequest)(nil),   // 0: stepahead.controller.v1.StatusRequest
 	(*StatusReply)(nil),     // 1: stepahead.controller.v1.StatusReply
@@ -1829,50 +1895,52 @@ var file_controller_controllerpb_controller_proto_goTypes = []any{
 	(*DrainReply)(nil),      // 13: stepahead.controller.v1.DrainReply
 	(*SweepRequest)(nil),    // 14: stepahead.controller.v1.SweepRequest
 	(*SweepReply)(nil),      // 15: stepahead.controller.v1.SweepReply
-	(*Swept)(nil),           // 16: stepahead.controller.v1.Swept
-	(*AuditRequest)(nil),    // 17: stepahead.controller.v1.AuditRequest
-	(*AuditLine)(nil),       // 18: stepahead.controller.v1.AuditLine
-	(*TimelineRequest)(nil), // 19: stepahead.controller.v1.TimelineRequest
-	(*TimelineReply)(nil),   // 20: stepahead.controller.v1.TimelineReply
-	nil,                     // 21: stepahead.controller.v1.Usage.HeldEntry
-	nil,                     // 22: stepahead.controller.v1.Usage.RateEntry
-	nil,                     // 23: stepahead.controller.v1.Usage.ByteHoursLeftEntry
+	(*Unread)(nil),          // 16: stepahead.controller.v1.Unread
+	(*Swept)(nil),           // 17: stepahead.controller.v1.Swept
+	(*AuditRequest)(nil),    // 18: stepahead.controller.v1.AuditRequest
+	(*AuditLine)(nil),       // 19: stepahead.controller.v1.AuditLine
+	(*TimelineRequest)(nil), // 20: stepahead.controller.v1.TimelineRequest
+	(*TimelineReply)(nil),   // 21: stepahead.controller.v1.TimelineReply
+	nil,                     // 22: stepahead.controller.v1.Usage.HeldEntry
+	nil,                     // 23: stepahead.controller.v1.Usage.RateEntry
+	nil,                     // 24: stepahead.controller.v1.Usage.ByteHoursLeftEntry
 }
 var file_controller_controllerpb_controller_proto_depIdxs = []int32{
 	2,  // 0: stepahead.controller.v1.StatusReply.begun:type_name -> stepahead.controller.v1.Count
 	3,  // 1: stepahead.controller.v1.StatusReply.usage:type_name -> stepahead.controller.v1.Usage
 	4,  // 2: stepahead.controller.v1.StatusReply.tally:type_name -> stepahead.controller.v1.Tally
-	21, // 3: stepahead.controller.v1.Usage.held:type_name -> stepahead.controller.v1.Usage.HeldEntry
-	22, // 4: stepahead.controller.v1.Usage.rate:type_name -> stepahead.controller.v1.Usage.RateEntry
-	23, // 5: stepahead.controller.v1.Usage.byte_hours_left:type_name -> stepahead.controller.v1.Usage.ByteHoursLeftEntry
+	22, // 3: stepahead.controller.v1.Usage.held:type_name -> stepahead.controller.v1.Usage.HeldEntry
+	23, // 4: stepahead.controller.v1.Usage.rate:type_name -> stepahead.controller.v1.Usage.RateEntry
+	24, // 5: stepahead.controller.v1.Usage.byte_hours_left:type_name -> stepahead.controller.v1.Usage.ByteHoursLeftEntry
 	7,  // 6: stepahead.controller.v1.RankingReply.standings:type_name -> stepahead.controller.v1.Standing
 	7,  // 7: stepahead.controller.v1.RankingReply.refused:type_name -> stepahead.controller.v1.Standing
 	3,  // 8: stepahead.controller.v1.RankingReply.usage:type_name -> stepahead.controller.v1.Usage
 	7,  // 9: stepahead.controller.v1.WhyReply.standings:type_name -> stepahead.controller.v1.Standing
 	7,  // 10: stepahead.controller.v1.RevokeReply.standings:type_name -> stepahead.controller.v1.Standing
-	16, // 11: stepahead.controller.v1.SweepReply.swept:type_name -> stepahead.controller.v1.Swept
+	17, // 11: stepahead.controller.v1.SweepReply.swept:type_name -> stepahead.controller.v1.Swept
 	7,  // 12: stepahead.controller.v1.SweepReply.standings:type_name -> stepahead.controller.v1.Standing
-	0,  // 13: stepahead.controller.v1.Control.Status:input_type -> stepahead.controller.v1.StatusRequest
-	5,  // 14: stepahead.controller.v1.Control.Ranking:input_type -> stepahead.controller.v1.RankingRequest
-	8,  // 15: stepahead.controller.v1.Control.Why:input_type -> stepahead.controller.v1.WhyRequest
-	10, // 16: stepahead.controller.v1.Control.Revoke:input_type -> stepahead.controller.v1.RevokeRequest
-	12, // 17: stepahead.controller.v1.Control.Drain:input_type -> stepahead.controller.v1.DrainRequest
-	14, // 18: stepahead.controller.v1.Control.Sweep:input_type -> stepahead.controller.v1.SweepRequest
-	17, // 19: stepahead.controller.v1.Control.Audit:input_type -> stepahead.controller.v1.AuditRequest
-	19, // 20: stepahead.controller.v1.Control.Timeline:input_type -> stepahead.controller.v1.TimelineRequest
-	1,  // 21: stepahead.controller.v1.Control.Status:output_type -> stepahead.controller.v1.StatusReply
-	6,  // 22: stepahead.controller.v1.Control.Ranking:output_type -> stepahead.controller.v1.RankingReply
-	9,  // 23: stepahead.controller.v1.Control.Why:output_type -> stepahead.controller.v1.WhyReply
-	11, // 24: stepahead.controller.v1.Control.Revoke:output_type -> stepahead.controller.v1.RevokeReply
-	13, // 25: stepahead.controller.v1.Control.Drain:output_type -> stepahead.controller.v1.DrainReply
-	15, // 26: stepahead.controller.v1.Control.Sweep:output_type -> stepahead.controller.v1.SweepReply
-	18, // 27: stepahead.controller.v1.Control.Audit:output_type -> stepahead.controller.v1.AuditLine
-	20, // 28: stepahead.controller.v1.Control.Timeline:output_type -> stepahead.controller.v1.TimelineReply
-	21, // [21:29] is the sub-list for method output_type
-	13, // [13:21] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	16, // 13: stepahead.controller.v1.SweepReply.unread:type_name -> stepahead.controller.v1.Unread
+	0,  // 14: stepahead.controller.v1.Control.Status:input_type -> stepahead.controller.v1.StatusRequest
+	5,  // 15: stepahead.controller.v1.Control.Ranking:input_type -> stepahead.controller.v1.RankingRequest
+	8,  // 16: stepahead.controller.v1.Control.Why:input_type -> stepahead.controller.v1.WhyRequest
+	10, // 17: stepahead.controller.v1.Control.Revoke:input_type -> stepahead.controller.v1.RevokeRequest
+	12, // 18: stepahead.controller.v1.Control.Drain:input_type -> stepahead.controller.v1.DrainRequest
+	14, // 19: stepahead.controller.v1.Control.Sweep:input_type -> stepahead.controller.v1.SweepRequest
+	18, // 20: stepahead.controller.v1.Control.Audit:input_type -> stepahead.controller.v1.AuditRequest
+	20, // 21: stepahead.controller.v1.Control.Timeline:input_type -> stepahead.controller.v1.TimelineRequest
+	1,  // 22: stepahead.controller.v1.Control.Status:output_type -> stepahead.controller.v1.StatusReply
+	6,  // 23: stepahead.controller.v1.Control.Ranking:output_type -> stepahead.controller.v1.RankingReply
+	9,  // 24: stepahead.controller.v1.Control.Why:output_type -> stepahead.controller.v1.WhyReply
+	11, // 25: stepahead.controller.v1.Control.Revoke:output_type -> stepahead.controller.v1.RevokeReply
+	13, // 26: stepahead.controller.v1.Control.Drain:output_type -> stepahead.controller.v1.DrainReply
+	15, // 27: stepahead.controller.v1.Control.Sweep:output_type -> stepahead.controller.v1.SweepReply
+	19, // 28: stepahead.controller.v1.Control.Audit:output_type -> stepahead.controller.v1.AuditLine
+	21, // 29: stepahead.controller.v1.Control.Timeline:output_type -> stepahead.controller.v1.TimelineReply
+	22, // [22:30] is the sub-list for method output_type
+	14, // [14:22] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_controller_controllerpb_controller_proto_init() }
@@ -1886,7 +1954,7 @@ func file_controller_controllerpb_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_controllerpb_controller_proto_rawDesc), len(file_controller_controllerpb_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -320,9 +320,8 @@ func (s *Service) Sweep(ctx context.Context, m *controllerpb.SweepRequest) (*con
 	if a.Sweep == nil {
 		return nil, errors.New("this controller sweeps nothing")
 	}
-	reply := &controllerpb.SweepReply{}
+	var own []plan.Standing
 	if m.All {
-		var own []plan.Standing
 		err := a.Engine.Ask(ctx, func(p *plan.Planner, _ time.Duration) { own, _ = p.Ranking(hardMost, nil) })
 		if err == nil && !m.DryRun {
 			err = a.revoke(ctx, c, plan.Revoke{Why: "sweep --all"}, own)
@@ -330,19 +329,15 @@ func (s *Service) Sweep(ctx context.Context, m *controllerpb.SweepRequest) (*con
 		if err != nil {
 			return nil, err
 		}
-		reply.Standings = control.EncodeStandings(own)
 	}
-	swept, err := a.Sweep(ctx, m.All, m.DryRun)
-	for _, w := range swept { // with an error too: of what was undone there must be a line
-		reply.Swept = append(reply.Swept, w.Encode())
+	r := a.Sweep(ctx, m.All, m.DryRun)
+	r.Revoked = own
+	for _, w := range r.Swept {
 		if !m.DryRun {
 			s.Record(audit.Entry{At: time.Now(), Who: c.String(), What: "sweep", Path: w.Path, Site: w.Site, Why: "left behind: " + w.Mark, Err: w.Problem})
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return reply, nil
+	return r.Encode(), nil
 }
 
 // Audit implements the generated service.

@@ -56,8 +56,8 @@ type Active struct {
 	Audit *audit.Log
 	// Held returns nil while the lease is held; nil where none is needed.
 	Held func(ctx context.Context) error
-	// Sweep undoes what lies in the stores and no placement of this controller's is: what is over, or all of it. With an error it returns what it undid before.
-	Sweep func(ctx context.Context, all, dryRun bool) ([]control.Swept, error)
+	// Sweep undoes what lies in the stores and no placement of this controller's is: what is over, or all of it, in all stores that answer.
+	Sweep func(ctx context.Context, all, dryRun bool) control.SweepResult
 	// Drained, if not nil, remembers over a restart that nothing new is to begin.
 	Drained func(on bool) error
 	// Revoked, if not nil, remembers over a restart what was revoked.

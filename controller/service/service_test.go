@@ -67,9 +67,10 @@ func newWorld(t *testing.T) *world {
 			return name, nil
 		},
 		Stats: func() execute.Stats { return execute.Stats{JournalDown: true, Strays: 3} },
-		Sweep: func(_ context.Context, all, dryRun bool) ([]control.Swept, error) {
+		Sweep: func(_ context.Context, all, dryRun bool) control.SweepResult {
 			w.engine.Note(fmt.Sprint("sweep ", all, dryRun))
-			return []control.Swept{{Site: "east", Mark: "m1", Means: plan.Copy, Path: "hdfs://x/1"}, {Mark: "m2", Means: plan.Raise, Path: "/x", Problem: "no right"}}, nil
+			swept := []control.Swept{{Site: "east", Mark: "m1", Means: plan.Copy, Path: "hdfs://x/1"}, {Mark: "m2", Means: plan.Raise, Path: "/x", Problem: "no right"}}
+			return control.SweepResult{Swept: swept}
 		},
 	})
 	return w
@@ -248,16 +249,17 @@ func (w *world) operates(c *control.Client, may bool) {
 	}
 }
 
-// TestSweepWithAnError: what was undone before a sweep failed has its line in the audit log.
-func TestSweepWithAnError(t *testing.T) {
+// TestSweepBesideASilentStore: what was undone elsewhere is told, and has its line in the audit log, and so is which store did not answer.
+func TestSweepBesideASilentStore(t *testing.T) {
 	w := newWorld(t)
 	a := *w.s.now()
-	a.Sweep = func(context.Context, bool, bool) ([]control.Swept, error) {
-		return []control.Swept{{Site: "east", Mark: "m1", Path: "/x"}}, errors.New("site west does not answer")
+	a.Sweep = func(context.Context, bool, bool) control.SweepResult {
+		return control.SweepResult{Swept: []control.Swept{{Site: "east", Mark: "m1", Path: "/x"}}, Unread: []control.Unread{{Site: "west", Problem: "no answer"}, {Problem: "a bad mark"}}}
 	}
 	w.s.Activate(a)
-	if _, err := w.client("ops", "operate", "/").Sweep(t.Context(), false, false); err == nil || !strings.Contains(err.Error(), "west") {
-		t.Errorf("%v", err)
+	r, err := w.client("ops", "operate", "/").Sweep(t.Context(), false, false)
+	if err != nil || len(r.Swept) != 1 || !slices.Equal(r.Unread, []control.Unread{{Site: "west", Problem: "no answer"}, {Problem: "a bad mark"}}) {
+		t.Errorf("%+v, %v", r, err)
 	}
 	found := 0
 	must(t, w.audit.Read(0, time.Time{}, func(l audit.Line) error {
