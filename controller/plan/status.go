@@ -141,6 +141,31 @@ func (p *Planner) Why(path string) (list []Standing, known string) {
 	return list, known
 }
 
+// Speakers are the jobs that what is known of a path, as Why says it, speaks of: those that said something of a checkpoint, and those that ask for a hot file.
+func (p *Planner) Speakers(path string) (jobs []string) {
+	add := func(name string) {
+		if !slices.Contains(jobs, name) {
+			jobs = append(jobs, name)
+		}
+	}
+	if f := p.files[path]; f != nil {
+		for _, c := range f.claims {
+			add(c.start.job.name)
+		}
+	}
+	if c := p.copies[path]; c != nil {
+		for _, s := range c.life {
+			add(s.job)
+		}
+		for _, e := range c.evaluations {
+			for _, s := range e.said {
+				add(s.job)
+			}
+		}
+	}
+	return jobs
+}
+
 // Find returns the placement with a number; false where there is none, or no more.
 func (p *Planner) Find(id ID) (Standing, bool) {
 	x := p.find(id)

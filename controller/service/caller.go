@@ -56,6 +56,9 @@ func (c caller) sees(path, job string) bool {
 	return c.claims.Covers(path) == nil && (c.everybodys() || job == c.claims.Job)
 }
 
+// isAll tells whether jobs are there, and none is another than the caller's.
+func (c caller) isAll(jobs []string) bool { return len(jobs) == 1 && jobs[0] == c.claims.Job }
+
 // may returns nil if he may take back what is there for a job at a path, which he sees.
 func (c caller) may(path, job string) error {
 	switch {

@@ -154,7 +154,7 @@ func (s *Service) Why(ctx context.Context, m *controllerpb.WhyRequest) (*control
 			}
 		}
 		w.Policy = c.explain(p, w.Path)
-		if others || len(list) == 0 && !c.everybodys() { // what is known speaks of other jobs
+		if others || !c.everybodys() && !c.isAll(p.Speakers(w.Path)) { // what is known speaks of other jobs
 			w.Known = ""
 		}
 	})

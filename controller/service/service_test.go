@@ -21,6 +21,8 @@ import (
 	"github.com/stepahead-io/stepahead/controller/execute"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/controller/service/servicetest"
+	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/relay"
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
@@ -227,6 +229,39 @@ func (w *world) whys(c *control.Client, sees string) {
 	}
 	if _, err := c.Why(w.t.Context(), 99, ""); !errors.Is(err, control.ErrNotFound) {
 		w.t.Errorf("why 99: %v", err)
+	}
+}
+
+// TestWhyOfAnothersCheckpoint: whoever pays for a copy of what another job has saved sees the copy, and not who saved it.
+func TestWhyOfAnothersCheckpoint(t *testing.T) {
+	w := newWorld(t)
+	const path = "/runs/e/1"
+	say := func(job, id string, state hints.CheckpointState) {
+		r := relay.Record{Version: 1, TTLMS: time.Hour.Milliseconds(), ID: id, Job: job, Run: "1", User: "u", Confidence: 1, Identity: "v1"}
+		r.Checkpoint = &relay.Checkpoint{State: state.String(), Path: path, Step: -1}
+		if state == hints.EvaluationScheduled {
+			r.Checkpoint.Evaluation, r.Checkpoint.Site = "e", "east"
+		}
+		must(t, w.engine.Tell(t.Context(), "test", plan.Hint{Record: r}))
+	}
+	must(t, w.engine.Tell(t.Context(), "test", plan.BudgetsChanged{Budgets: plan.Budgets{
+		WAN:     plan.WAN{On: true, Links: map[string]plan.Link{"east": {Rate: 1e8, Transfers: 8, Held: 1 << 40, ByteHoursPerDay: 1 << 50}}},
+		Storage: plan.Storage{On: true, Egress: 1e10, Cores: 16, Memory: 1 << 40},
+	}}))
+	say("eval", "x1", hints.Committed)
+	say("eval", "x2", hints.EvaluationScheduled)
+	must(t, w.engine.Tell(t.Context(), "test", plan.Inspected{Checkpoint: plan.Checkpoint{Path: path, Identity: "v1", Complete: true, Bytes: 1 << 30}}))
+	say("train", "x3", hints.Committed)
+	for _, c := range []struct {
+		job, rights, known string
+		standings          int
+	}{
+		{"ops", "view", "committed by job train, run 1", 1}, {"eval", "hint", "", 1}, {"train", "hint", "", 0}, {"other", "hint", "", 0},
+	} {
+		why, err := w.client(c.job, c.rights, "/").Why(t.Context(), 0, path)
+		if err != nil || len(why.Standings) != c.standings || !strings.HasPrefix(why.Known, c.known) || c.known == "" && why.Known != "" {
+			t.Errorf("%s: %+v, %v", c.job, why, err)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
-// Timeline implements the generated service. Whoever sees one job only sees of others' checkpoints the evaluations that are its own.
+// Timeline implements the generated service. Whoever sees one job only sees of others' checkpoints the evaluations that are its own, and not whose they are.
 func (s *Service) Timeline(ctx context.Context, m *controllerpb.TimelineRequest) (*controllerpb.TimelineReply, error) {
 	c, a, err := s.called(ctx)
 	if err != nil {
@@ -60,6 +60,7 @@ func (c caller) timelines(all []timeline.Timeline) []timeline.Timeline {
 			if len(t.Evaluations) == 0 {
 				continue
 			}
+			t.Job = ""
 		}
 		seen = append(seen, t)
 	}

@@ -11,7 +11,7 @@ import (
 // Timeline is what happened to one version of a checkpoint. Lengths of time are nanoseconds in JSON.
 type Timeline struct {
 	Path string `json:"path"`
-	// Identity is the version's, "" where it is not known; Job is whose checkpoint it is, Step -1 where it is not known.
+	// Identity is the version's, "" where it is not known; Job is whose checkpoint it is, "" where that is not the reader's to know; Step -1 where it is not known.
 	Identity string `json:"identity,omitempty"`
 	Job      string `json:"job"`
 	Step     int64  `json:"step"`

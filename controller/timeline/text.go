@@ -43,7 +43,10 @@ func (t Timeline) write(b *strings.Builder, width int, wall func(time.Duration) 
 	if t.Step >= 0 {
 		fmt.Fprintf(b, ", step %d", t.Step)
 	}
-	fmt.Fprintf(b, ", of job %s: ", t.Job)
+	if t.Job != "" {
+		b.WriteString(", of job " + t.Job)
+	}
+	b.WriteString(": ")
 	if t.Committed == nil {
 		b.WriteString("nobody said when it was committed; times are from the first that is known\n")
 	} else {
