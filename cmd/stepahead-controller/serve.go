@@ -287,7 +287,7 @@ func (p *program) begin(ctx context.Context, o execute.Options, a service.Active
 		beside(func(ctx context.Context) error { return w.run(ctx, p.hup) })
 	}
 	if p.key != nil {
-		beside(func(ctx context.Context) error { return p.publishKey(ctx, *p.key) })
+		beside(func(ctx context.Context) error { return p.publishKey(ctx, p.stores, p.stores.Names(), *p.key) })
 	}
 	beside(facts.Run)
 	beside(func(ctx context.Context) error {

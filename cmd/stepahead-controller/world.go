@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/cmd/exit"
@@ -49,38 +49,44 @@ const (
 	publishTime, publishEvery = 20 * time.Second, 30 * time.Second
 )
 
-// publishKey tells all stores of the public half of the key that signs what readers are told, those that do not answer when they do.
-func (p *program) publishKey(ctx context.Context, key catalogue.Key) error {
-	for waiting := append([]string{""}, p.stores.Names()...); ; {
-		waiting = slices.DeleteFunc(waiting, func(site string) bool {
-			err := p.publishAt(ctx, key, site)
-			what := "catalogue key at " + cmp.Or(site, "home")
-			if err == nil || ctx.Err() != nil {
-				p.problems.set(what, "")
-				return err == nil
-			}
-			p.problems.set(what, fmt.Sprintf("its public half cannot be written, and readers trust nothing unless it is there from before: %v", err))
-			p.log.Warn("the catalogue's public key cannot be written", zap.String("site", site), zap.Error(err))
-			return false
-		})
-		if len(waiting) == 0 {
+// publishKey tells the home store and those of sites of the public half of the key that signs what readers are told, each as soon as it answers.
+func (p *program) publishKey(ctx context.Context, stores controller.Stores, names []string, key catalogue.Key) error {
+	var group errgroup.Group
+	for _, site := range append([]string{""}, names...) {
+		group.Go(func() error {
+			p.publishTo(ctx, stores, site, key)
 			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// publishTo tries until the key is there, or ctx ends.
+func (p *program) publishTo(ctx context.Context, stores controller.Stores, site string, key catalogue.Key) {
+	what := "catalogue key at " + cmp.Or(site, "home")
+	for {
+		err := publishOnce(ctx, stores, site, key)
+		if err == nil || ctx.Err() != nil {
+			p.problems.set(what, "")
+			return
 		}
+		p.problems.set(what, fmt.Sprintf("its public half cannot be written, and readers trust nothing unless it is there from before: %v", err))
+		p.log.Warn("the catalogue's public key cannot be written", zap.String("site", site), zap.Error(err))
 		select {
 		case <-p.clock.After(publishEvery):
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }
 
-func (p *program) publishAt(ctx context.Context, key catalogue.Key, site string) error {
+func publishOnce(ctx context.Context, stores controller.Stores, site string, key catalogue.Key) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
-	st := p.stores.Home()
+	st := stores.Home()
 	if site != "" {
 		var err error
-		if st, err = p.stores.Site(ctx, site); err != nil {
+		if st, err = stores.Site(ctx, site); err != nil {
 			return err
 		}
 	}

@@ -111,7 +111,7 @@ func (l *loop) lost() error {
 func (l *loop) pause() time.Duration {
 	now := l.e.o.Clock.Now()
 	next := time.Duration(math.MaxInt64)
-	if !l.checks.busy && !l.e.o.DryRun {
+	if !l.e.o.DryRun {
 		next = l.checks.next
 	}
 	if at, ok := l.p.Wake(); ok {

@@ -150,6 +150,52 @@ func TestASiteThatDoesNotAnswerLosesNothing(t *testing.T) {
 	})
 }
 
+// TestAMuteSite has one site not answer at all: the controller begins soon, and what is at the others is taken care of at the start and later; what is at that one is taken
+// over as it is, and what should not be there goes when it answers.
+func TestAMuteSite(t *testing.T) {
+	in(t, func(t *testing.T, w *world, c *bubble) {
+		j := &memory{}
+		r := w.start(c, j, "one", nil)
+		r.copied("/ck/1")
+		time.Sleep(2 * time.Minute)
+		stop(t, r)
+		put := func(site string, id plan.ID) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.things[thingKey{"zero", id}] = &thing{site: site, written: time.Now(), mark: temporary.Mark{Controller: "zero", Placement: id, Path: "/x", TTL: time.Hour}}
+		}
+		there := func(id plan.ID) bool { return w.thing("zero", id).mark.Path != "" }
+		put("west", 1)
+		put("east", 2)
+		answers := make(chan struct{})
+		w.mute["east"] = answers
+		began := c.Now()
+		again := w.start(c, j, "one", nil)
+		again.copied("/ck/1")
+		if waited := c.Now() - began; waited != firstAnswer {
+			t.Errorf("it began after %v", waited)
+		}
+		synctest.Wait()
+		if there(1) || !there(2) {
+			t.Errorf("what is at the site that answers is left: %v; at the other one: %v", there(1), there(2))
+		}
+		put("west", 3)
+		time.Sleep(time.Minute + time.Second) // a period
+		if there(3) || !there(2) || w.thing("one", 1).row != "v1" {
+			t.Errorf("a period later: %v, %v, %+v", there(3), there(2), w.thing("one", 1))
+		}
+		w.mu.Lock()
+		delete(w.mute, "east")
+		w.mu.Unlock()
+		close(answers)
+		time.Sleep(time.Minute)
+		if th := w.thing("one", 1); there(2) || th.row != "v1" || again.e.Stats().Lost > 0 {
+			t.Errorf("when it answers: %v, %+v", there(2), th)
+		}
+		stop(t, again)
+	})
+}
+
 func TestALeaseGrowsWhileACopyIsSent(t *testing.T) {
 	in(t, func(t *testing.T, w *world, c *bubble) {
 		r := w.start(c, &memory{}, "one", func(_ *process, o *Options) {

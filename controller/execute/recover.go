@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"go.uber.org/zap"
+
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/store"
 )
@@ -32,7 +34,8 @@ func (l *loop) recover(ctx context.Context) error {
 		}
 		o.NextID = plan.ID(last) + 1
 	}
-	survey := l.survey(ctx)
+	var before map[plan.ID]bool
+	survey := l.firstSurvey(ctx, &before)
 	for _, found := range survey.Leavings {
 		if found.Mark.Controller == e.o.Name && found.Mark.Placement < mostFound {
 			o.NextID = max(o.NextID, found.Mark.Placement+1)
@@ -43,10 +46,54 @@ func (l *loop) recover(ctx context.Context) error {
 		l.step(ev)
 	}
 	held := l.adopt(all, survey)
+	before = l.there()
 	l.step(plan.Recovered{Held: held})
 	l.surveyed(survey, nil)
 	l.checks.next = e.o.Clock.Now() + e.o.Reconcile
 	return ctx.Err()
+}
+
+// firstSurvey asks what there is, and returns what is known soon. Of a site that answers later what was there before says what should be.
+func (l *loop) firstSurvey(ctx context.Context, before *map[plan.ID]bool) Survey {
+	places := l.places()
+	answers := make(map[string]Survey, len(places))
+	waiting := true
+	for _, site := range places {
+		l.survey(site, func(s Survey) {
+			if waiting {
+				answers[site] = s
+				return
+			}
+			for _, found := range s.Leavings {
+				if found.Mark.Controller == l.e.o.Name {
+					l.checks.remember(found)
+				}
+			}
+			l.surveyed(s, *before)
+		})
+	}
+	late := l.e.o.Clock.After(firstAnswer)
+	for waiting = len(places) > 0; waiting && len(answers) < len(places); {
+		select {
+		case then := <-l.done:
+			l.workers--
+			then()
+		case <-late:
+			waiting = false
+		case <-ctx.Done():
+			waiting = false
+		}
+	}
+	waiting = false
+	all := Survey{Listed: make(map[string]bool)}
+	for _, site := range places {
+		s, answered := answers[site]
+		if !answered {
+			l.e.o.Log.Warn("what is at a site is not known yet: it does not answer", zap.String("site", site))
+		}
+		all.Leavings, all.Listed[site] = append(all.Leavings, s.Leavings...), s.Listed[site]
+	}
+	return all
 }
 
 // adopt takes over the placements that the journal says are there. Where the world says otherwise, the world is right.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller"
@@ -29,45 +30,54 @@ type Stores struct {
 
 var _ World = Stores{}
 
-// Survey implements World. All sites are asked at once, so that one that hangs holds up no other; what has not answered when ctx ends is not listed.
-func (w Stores) Survey(ctx context.Context) Survey {
+// Places implements World.
+func (w Stores) Places() []string { return append([]string{""}, w.Sites()...) }
+
+// SurveyOf implements World. Of a store that has not answered when ctx ends nothing is known.
+func (w Stores) SurveyOf(ctx context.Context, site string) ([]Leaving, error) {
 	type answer struct {
-		site  string
 		found []Leaving
 		err   error
 	}
-	sites := append([]string{""}, w.Sites()...)
-	answers := make(chan answer, len(sites)) // has room for those that come when nobody waits any more
-	for _, site := range sites {
-		go func() {
-			st, err := w.store(ctx, site)
-			var found []Leaving
-			if err == nil {
-				found, err = w.list(ctx, site, st)
-			}
-			answers <- answer{site, found, err}
-		}()
+	answers := make(chan answer, 1) // has room when nobody waits any more
+	go func() {
+		st, err := w.store(ctx, site)
+		var found []Leaving
+		if err == nil {
+			found, err = w.list(ctx, site, st)
+		}
+		answers <- answer{found, err}
+	}()
+	var a answer
+	select {
+	case a = <-answers:
+	case <-ctx.Done():
+		a.err = fmt.Errorf("there is no answer: %w", ctx.Err())
 	}
+	if a.err != nil {
+		w.log().Warn("what controllers left cannot be read", zap.String("site", site), zap.Error(a.err))
+	}
+	return a.found, a.err
+}
+
+// Survey asks all stores at once, so that one that hangs holds up no other; what has not answered when ctx ends is not listed.
+func (w Stores) Survey(ctx context.Context) Survey {
+	places := w.Places()
+	found, errs := make([][]Leaving, len(places)), make([]error, len(places))
+	var group errgroup.Group
+	for i, site := range places {
+		group.Go(func() error {
+			found[i], errs[i] = w.SurveyOf(ctx, site)
+			return nil
+		})
+	}
+	_ = group.Wait() // errs has them
 	s := Survey{Listed: make(map[string]bool), Unknown: make(map[string]error)}
-	found := make(map[string][]Leaving)
-	for range sites {
-		select {
-		case a := <-answers:
-			found[a.site] = a.found
-			s.Listed[a.site] = a.err == nil
-			if a.err != nil {
-				s.Unknown[a.site] = a.err
-				w.log().Warn("what controllers left cannot be read", zap.String("site", a.site), zap.Error(a.err))
-			}
-		case <-ctx.Done():
+	for i, site := range places {
+		s.Leavings = append(s.Leavings, found[i]...)
+		if s.Listed[site] = errs[i] == nil; errs[i] != nil {
+			s.Unknown[site] = errs[i]
 		}
-	}
-	for _, site := range sites {
-		if _, answered := s.Listed[site]; !answered {
-			s.Unknown[site] = fmt.Errorf("there is no answer: %w", ctx.Err())
-			w.log().Warn("what controllers left cannot be read: there is no answer", zap.String("site", site), zap.Error(ctx.Err()))
-		}
-		s.Leavings = append(s.Leavings, found[site]...)
 	}
 	return s
 }

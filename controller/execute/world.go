@@ -14,7 +14,10 @@ import (
 
 // World finds and undoes what controllers left in the stores. It is safe for concurrent use, and each method returns soon after ctx ends.
 type World interface {
-	Survey(ctx context.Context) Survey
+	// Places are the sites at which something may be, "" for the home of the files.
+	Places() []string
+	// SurveyOf returns what is at one of them, and, with an error, what is known of it all the same.
+	SurveyOf(ctx context.Context, site string) ([]Leaving, error)
 	// Undo removes what is left of a leaving. fence is asked before each change.
 	Undo(ctx context.Context, found Leaving, fence func(context.Context) error) error
 	// Again undoes what a stopped process did to a raised file when it went on after everything had been undone, where nothing but the file itself tells
@@ -22,7 +25,7 @@ type World interface {
 	Again(ctx context.Context, found Leaving, fence func(context.Context) error) (bool, error)
 }
 
-// Survey is what the stores say is there.
+// Survey is what stores say is there.
 type Survey struct {
 	Leavings []Leaving
 	// Listed are the sites of which all is known, "" for the home of the files.
@@ -50,7 +53,9 @@ type Leaving struct {
 // checks are what is done now and then: is this controller still the active one, and is there what should be, and nothing else?
 type checks struct {
 	next time.Duration
-	busy bool
+	// asking: the lease is being asked for; busy are the sites that are being asked what is there: none waits for another.
+	asking bool
+	busy   map[string]bool
 	// undoing are the leavings that are being undone.
 	undoing map[leavingKey]bool
 	// raised are files that a predecessor had raised, which may be stopped and go on later, by the placement that was undone; order is that in which they came.
@@ -70,7 +75,7 @@ type leavingKey struct {
 func (l Leaving) key() leavingKey { return leavingKey{l.Site, l.Mark.Controller, l.Mark.Placement} }
 
 func newChecks() checks {
-	return checks{undoing: make(map[leavingKey]bool), raised: make(map[leavingKey]Leaving), over: make(map[plan.ID]bool)}
+	return checks{busy: make(map[string]bool), undoing: make(map[leavingKey]bool), raised: make(map[leavingKey]Leaving), over: make(map[plan.ID]bool)}
 }
 
 // remember keeps a file that was raised by a predecessor.
@@ -93,27 +98,39 @@ func (c *checks) remember(found Leaving) {
 }
 
 const (
-	surveyLimit = time.Minute
+	// surveyLimit is how long a site may take to say what is there, and firstAnswer how long all of them are waited for before anything is begun: what comes later is taken in
+	// when it comes.
+	surveyLimit, firstAnswer = time.Minute, 5 * time.Second
 	// mostOver is how many placements are over before the journal is written anew.
 	mostOver = 1024
 )
 
 // check compares the world with what should be there, when it is time.
 func (l *loop) check(now time.Duration) {
-	if now < l.checks.next || l.checks.busy || l.e.o.DryRun {
+	if now < l.checks.next || l.e.o.DryRun {
 		return
 	}
-	l.checks.next, l.checks.busy = now+l.e.o.Reconcile, true
+	l.checks.next = now + l.e.o.Reconcile
 	before := l.there()
 	l.compact()
-	l.spawn(func() func() {
-		_ = l.e.held(l.ctx) // ends the run where it is lost
-		s := l.survey(l.ctx)
-		return func() {
-			l.checks.busy = false
-			l.surveyed(s, before)
-		}
-	})
+	if !l.checks.asking {
+		l.checks.asking = true
+		l.spawn(func() func() {
+			_ = l.e.held(l.ctx) // ends the run where it is lost
+			return func() { l.checks.asking = false }
+		})
+	}
+	for _, site := range l.places() {
+		l.survey(site, func(s Survey) { l.surveyed(s, before) })
+	}
+}
+
+// places are the sites at which something may be.
+func (l *loop) places() []string {
+	if l.e.o.World == nil || l.e.o.DryRun {
+		return nil
+	}
+	return l.e.o.World.Places()
 }
 
 // there are the placements of now; true: what they are is in the world, and stays.
@@ -131,18 +148,29 @@ func (l *line) settled() bool {
 	return whole && !l.undoing && l.active == "" && len(l.queue) == 0
 }
 
-// survey asks what there is.
-func (l *loop) survey(ctx context.Context) (s Survey) {
-	if l.e.o.World == nil || l.e.o.DryRun {
-		return s
+// survey asks what is at a site, and goes on with then, unless it is being asked.
+func (l *loop) survey(site string, then func(Survey)) {
+	if l.checks.busy[site] {
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, surveyLimit)
-	defer cancel()
-	l.e.guarded("Survey", func() { s = l.e.o.World.Survey(ctx) })
-	return s
+	l.checks.busy[site] = true
+	l.spawn(func() func() {
+		ctx, cancel := context.WithTimeout(l.ctx, surveyLimit)
+		defer cancel()
+		s := Survey{Listed: make(map[string]bool)}
+		l.e.guarded("SurveyOf", func() {
+			var err error
+			s.Leavings, err = l.e.o.World.SurveyOf(ctx, site)
+			s.Listed[site] = err == nil
+		})
+		return func() {
+			delete(l.checks.busy, site)
+			then(s)
+		}
+	})
 }
 
-// surveyed undoes what should not be there, and has the planner told of what should be and is not. before is what there was when the survey began: what came or
+// surveyed undoes what should not be there at the sites that were asked, and has the planner told of what should be and is not. before is what there was when the survey began: what came or
 // went since says nothing.
 func (l *loop) surveyed(s Survey, before map[plan.ID]bool) {
 	marked, there := make(map[plan.ID]bool), make(map[leavingKey]bool)

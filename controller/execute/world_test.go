@@ -51,13 +51,14 @@ type world struct {
 	sent     map[plan.ID]int64
 	calls    []string
 	behave   func(ctx context.Context, call string, p controller.Placement) error // before a call of a maker; nil: nothing
-	deaf     map[string]bool                                                      // sites that do not answer
+	deaf     map[string]bool                                                      // sites that say that they do not answer
+	mute     map[string]chan struct{}                                             // sites that answer when it is closed
 }
 
 func newWorld(t rapid.TB) *world {
 	return &world{
 		t: t, things: make(map[thingKey]*thing), sources: make(map[string]string), replicas: make(map[string]int), sent: make(map[plan.ID]int64),
-		deaf: make(map[string]bool), of: make(map[plan.ID]plan.ID), rates: make(map[plan.ID]int64),
+		deaf: make(map[string]bool), mute: make(map[string]chan struct{}), of: make(map[plan.ID]plan.ID), rates: make(map[plan.ID]int64),
 	}
 }
 
@@ -394,24 +395,35 @@ func (p *process) undo(ctx context.Context, key thingKey, fence func(context.Con
 	return p.change(ctx, t, func() { delete(p.w.things, key) })
 }
 
-// Survey and Undo are the World of a process.
-func (p *process) Survey(context.Context) Survey {
+// Places, SurveyOf, Undo and Again are the World of a process.
+func (p *process) Places() []string { return []string{"", "east", "west"} }
+
+func (p *process) SurveyOf(ctx context.Context, site string) (list []Leaving, err error) {
 	p.w.mu.Lock()
-	defer p.w.mu.Unlock()
-	s := Survey{Listed: make(map[string]bool)}
-	for _, site := range []string{"", "east", "west"} {
-		s.Listed[site] = !p.w.deaf[site]
-	}
-	for _, th := range p.w.things {
-		if s.Listed[th.site] {
-			left := th.written.Add(th.mark.TTL).Sub(time.Now().Add(p.w.skew))
-			s.Leavings = append(s.Leavings, Leaving{Site: th.site, Mark: th.mark, Left: left, Shown: th.row != "", Ours: !strings.HasPrefix(th.mark.Controller, "foreign")})
+	mute, deaf := p.w.mute[site], p.w.deaf[site]
+	p.w.mu.Unlock()
+	if mute != nil {
+		select {
+		case <-mute:
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
-	slices.SortFunc(s.Leavings, func(a, b Leaving) int {
+	if deaf {
+		return nil, store.ErrUnavailable
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for _, th := range p.w.things {
+		if th.site == site {
+			left := th.written.Add(th.mark.TTL).Sub(time.Now().Add(p.w.skew))
+			list = append(list, Leaving{Site: th.site, Mark: th.mark, Left: left, Shown: th.row != "", Ours: !strings.HasPrefix(th.mark.Controller, "foreign")})
+		}
+	}
+	slices.SortFunc(list, func(a, b Leaving) int {
 		return strings.Compare(fmt.Sprint(a.Mark.Controller, a.Mark.Placement), fmt.Sprint(b.Mark.Controller, b.Mark.Placement))
 	})
-	return s
+	return list, nil
 }
 
 func (p *process) Undo(ctx context.Context, found Leaving, fence func(context.Context) error) error {

@@ -61,7 +61,7 @@ func TestOnCluster(t *testing.T) {
 			t.Errorf("%+v\nwant %+v", got, w)
 		}
 	}
-	must(t, f.turn(t.Context()))
+	must(t, turnOnce(t.Context(), f))
 	events := k.take()
 	if len(events) == 0 {
 		t.Fatal("nothing is told of the cluster")

@@ -20,6 +20,8 @@ import (
 const (
 	// askTime bounds what is asked of one store at a time.
 	askTime = 20 * time.Second
+	// firstAnswer is how long sites are waited for at the start: one that has not answered by then counts as one that does not, until it does.
+	firstAnswer = 5 * time.Second
 	// believedFor is how long what was known of a cluster counts that does not answer any more.
 	believedFor = 5 * time.Minute
 	// waitingReads bounds the starts that wait to be looked at, and filesOfStart the files of one.
@@ -93,12 +95,12 @@ type Facts struct {
 	reads chan relay.Record
 	ready chan struct{}
 
-	// What follows is Run's.
-	starts  starts
+	sites   []*site
+	starts  starts // of the goroutine that looks at home, as is what follows
 	cluster plan.Cluster
 	told    bool
 	heard   time.Duration // when the cluster answered last
-	sites   []*site
+	settled chan struct{} // closed when home was looked at once
 }
 
 // NewFacts returns facts. It does no I/O.
@@ -107,9 +109,9 @@ func NewFacts(o FactsOptions) (*Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Facts{o: o, reads: make(chan relay.Record, waitingReads), ready: make(chan struct{})}
+	f := &Facts{o: o, reads: make(chan relay.Record, waitingReads), ready: make(chan struct{}), settled: make(chan struct{})}
 	for _, s := range o.Sites {
-		f.sites = append(f.sites, &site{o: o, given: s})
+		f.sites = append(f.sites, &site{o: o, given: s, looked: make(chan struct{})})
 	}
 	return f, nil
 }
@@ -122,18 +124,66 @@ func (f *Facts) Read(r relay.Record) {
 	}
 }
 
-// Ready is closed when everything was looked at once, and told. What jobs foretell should be told afterwards: a planner that does not know a site undoes what a
-// predecessor left there.
+// Ready is closed when everything was looked at once, and told, or soon, whatever does not answer. What jobs foretell should be told afterwards: a planner that does not know
+// a site undoes what a predecessor left there.
 func (f *Facts) Ready() <-chan struct{} { return f.ready }
 
-// Run finds out again and again, and tells the engine what changed, until ctx ends or the engine does; it returns that error. It runs once.
+// Run finds out again and again, and tells the engine what changed, until ctx ends or the engine does; it returns that error. No store waits for another. It runs once.
 func (f *Facts) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return f.followHome(ctx) })
+	for _, s := range f.sites {
+		group.Go(func() error { return f.followSite(ctx, s) })
+	}
+	group.Go(func() error { return f.first(ctx) })
+	return group.Wait()
+}
+
+// first waits for the first look at everything, but not for long, and says then that all is ready.
+func (f *Facts) first(ctx context.Context) error {
+	late := f.o.Clock.After(firstAnswer)
+	over := false
+	wait := func(looked <-chan struct{}) error {
+		select { // what is known is known, however late it is
+		case <-looked:
+			return nil
+		default:
+		}
+		if over {
+			return nil
+		}
+		select {
+		case <-looked:
+		case <-late:
+			over = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return nil
+	}
+	if err := wait(f.settled); err != nil {
+		return err
+	}
+	for _, s := range f.sites {
+		if err := wait(s.looked); err != nil {
+			return err
+		}
+		if err := s.unheard(ctx); err != nil {
+			return err
+		}
+	}
+	close(f.ready)
+	return nil
+}
+
+// followHome looks at the home store, and learns from starts.
+func (f *Facts) followHome(ctx context.Context) error {
 	for first := true; ; first = false {
-		if err := f.turn(ctx); err != nil {
+		if err := f.lookAtHome(ctx); err != nil {
 			return err
 		}
 		if first {
-			close(f.ready)
+			close(f.settled)
 		}
 		for next := f.o.Clock.After(f.o.Every); next != nil; {
 			select {
@@ -148,8 +198,8 @@ func (f *Facts) Run(ctx context.Context) error {
 	}
 }
 
-// turn looks at everything once.
-func (f *Facts) turn(ctx context.Context) error {
+// lookAtHome looks at the home store once.
+func (f *Facts) lookAtHome(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { return f.lookAtCluster(ctx) })
 	group.Go(func() error { return f.damages(ctx, f.o.Stores.Home()) })
@@ -159,19 +209,33 @@ func (f *Facts) turn(ctx context.Context) error {
 		}
 		return nil
 	})
-	for _, s := range f.sites {
-		group.Go(func() error {
-			st, err := s.look(ctx)
-			if err != nil || st == nil {
-				return err
-			}
-			return f.damages(ctx, st)
-		})
-	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	return ctx.Err()
+}
+
+// followSite looks at a site.
+func (f *Facts) followSite(ctx context.Context, s *site) error {
+	for first := true; ; first = false {
+		st, err := s.look(ctx)
+		if err != nil {
+			return err
+		}
+		if first {
+			close(s.looked)
+		}
+		if st != nil {
+			if err := f.damages(ctx, st); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-f.o.Clock.After(f.o.Every):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // lookAtCluster asks the nodes, and tells what changed.

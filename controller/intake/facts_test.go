@@ -117,6 +117,23 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
+// turnOnce looks at everything once.
+func turnOnce(ctx context.Context, f *Facts) error {
+	if err := f.lookAtHome(ctx); err != nil {
+		return err
+	}
+	for _, s := range f.sites {
+		st, err := s.look(ctx)
+		if err == nil && st != nil {
+			err = f.damages(ctx, st)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
 // TestClusterChanges: it is told when it matters, and a cluster that does not answer is believed for a while and then not.
 func TestClusterChanges(t *testing.T) {
 	st, _ := folder(t, nil)
@@ -124,7 +141,7 @@ func TestClusterChanges(t *testing.T) {
 	f, k, c := facts(t, l, nil, nil)
 	turn := func(why string, want ...plan.Cluster) {
 		t.Helper()
-		must(t, f.turn(t.Context()))
+		must(t, turnOnce(t.Context(), f))
 		var got []plan.Cluster
 		for _, ev := range k.take() {
 			got = append(got, ev.(plan.ClusterChanged).Cluster)
@@ -168,7 +185,7 @@ func TestSites(t *testing.T) {
 	})
 	turn := func(why string) []plan.Site {
 		t.Helper()
-		must(t, f.turn(t.Context()))
+		must(t, turnOnce(t.Context(), f))
 		var got []plan.Site
 		for _, ev := range k.take() {
 			if s, ok := ev.(plan.SiteChanged); ok {
@@ -258,7 +275,7 @@ func TestLeavesNoProbe(t *testing.T) {
 	var st store.Store = interrupted{there, end}
 	measure := func(ctx context.Context) {
 		f, _, _ := facts(t, home, map[string]store.Store{"east": st}, func(o *FactsOptions) { o.Sites = []Site{{Name: "east", Free: 1}} })
-		if err := f.turn(ctx); err != nil && ctx.Err() == nil {
+		if err := turnOnce(ctx, f); err != nil && ctx.Err() == nil {
 			t.Fatal(err)
 		}
 	}
@@ -286,7 +303,7 @@ func TestLearns(t *testing.T) {
 			o.Measured, o.HostsShare = row.measured, row.share
 			o.Sources = func(_ context.Context, path string) int { return map[string]int{"/ck/a": 4, "/ck/b": 2}[path] }
 		})
-		must(t, f.turn(t.Context()))
+		must(t, turnOnce(t.Context(), f))
 		k.take()
 		f.Read(relay.Record{}) // is no start
 		const sources, knee, rate = 4 + 6, 6.0, 1e7
@@ -304,7 +321,7 @@ func TestLearns(t *testing.T) {
 		for len(f.reads) > 0 {
 			f.observe(t.Context(), <-f.reads)
 		}
-		must(t, f.turn(t.Context()))
+		must(t, turnOnce(t.Context(), f))
 		got := k.take()
 		if !row.measured {
 			if len(got) != 0 {
@@ -357,15 +374,15 @@ func TestSourcesOf(t *testing.T) {
 func TestLooksAgain(t *testing.T) {
 	st, root := folder(t, nil)
 	f, k, _ := facts(t, &listing{Store: st}, nil, nil)
-	must(t, f.turn(t.Context()))
+	must(t, turnOnce(t.Context(), f))
 	f.o.Looker.Look(t.Context(), []string{"/late", "/never"})
 	for range looksAgain / 2 {
-		must(t, f.turn(t.Context()))
+		must(t, turnOnce(t.Context(), f))
 	}
 	write(t, filepath.Join(root, "late"), "here")
 	k.take()
 	for range looksAgain {
-		must(t, f.turn(t.Context()))
+		must(t, turnOnce(t.Context(), f))
 	}
 	got := k.take()
 	if len(got) != 1 || len(got[0].(plan.Looked).Files) != 1 || got[0].(plan.Looked).Files[0].Path != "/late" {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stepahead-io/stepahead/controller/plan"
@@ -20,11 +21,15 @@ const unprobeTime = 5 * time.Second
 
 // site is another datacenter as it was found last.
 type site struct {
-	o     FactsOptions
-	given Site
+	o      FactsOptions
+	given  Site
+	looked chan struct{} // closed when it was looked at once
 
+	mu   sync.Mutex // is held while the engine is told
+	told bool
+
+	// What follows is of the goroutine that looks.
 	is     plan.Site
-	told   bool
 	probed bool
 	probe  time.Duration // when it was probed last
 }
@@ -41,12 +46,26 @@ func (s *site) look(ctx context.Context) (store.Store, error) {
 	if err != nil {
 		s.o.Report(fmt.Errorf("site %s: %w", s.given.Name, err))
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.told && !siteDiffers(was, s.is) {
 		s.is = was // small steps add up
 		return st, nil
 	}
 	s.told = true
 	return st, tell(ctx, s.o.Engine, plan.SiteChanged{Site: s.is})
+}
+
+// unheard tells of a site of which nothing was told that it does not answer.
+func (s *site) unheard(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told {
+		return nil
+	}
+	s.told = true
+	s.o.Report(fmt.Errorf("site %s: it has not answered yet, and counts as one that does not", s.given.Name))
+	return tell(ctx, s.o.Engine, plan.SiteChanged{Site: plan.Site{Name: s.given.Name}})
 }
 
 // ask finds out how the site is.
