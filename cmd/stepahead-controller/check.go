@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepahead-io/stepahead/cmd/daemon"
 	"github.com/stepahead-io/stepahead/cmd/exit"
+	"github.com/stepahead-io/stepahead/cmd/sites"
 	"github.com/stepahead-io/stepahead/controller/policy"
 )
 
@@ -18,7 +19,7 @@ func newCheckCommand(s *settings) *cobra.Command {
 		Use:   "check --policy FILE --budgets FILE --prices FILE",
 		Short: "Say what is wrong with the files of rules, budgets and prices, before a controller reads them",
 		Long: `Read the files of rules, budgets and prices, or those that --config names, as a controller does, and say all that is wrong with them, or what they have.
-Nothing else is looked at, and no controller is asked. Exit code 2: something is wrong.`,
+With --site, sites that are not named wherever they must be are said too. Nothing else is looked at, and no controller is asked. Exit code 2: something is wrong.`,
 		Args: daemon.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.config != "" {
@@ -33,7 +34,19 @@ Nothing else is looked at, and no controller is asked. Exit code 2: something is
 			if err != nil {
 				return codeOfFile(err)
 			}
-			return describeRules(cmd.OutOrStdout(), rules, time.Now())
+			urls, err := sites.Parse(s.sites)
+			if err != nil {
+				return exit.Usage(err)
+			}
+			if err := describeRules(cmd.OutOrStdout(), rules, time.Now()); err != nil || len(urls) == 0 {
+				return err
+			}
+			for _, text := range s.strangers(urls, rules) {
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), "warning: "+text); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 }

@@ -23,6 +23,8 @@ type rulesWatch struct {
 	tell     func(ctx context.Context, who string, ev plan.Event) error
 	problems *problems
 	log      *zap.Logger
+	// strangers says which sites are not named wherever they must be.
+	strangers func(*policy.Settings) []string
 
 	stamp string
 	held  *policy.Settings
@@ -36,6 +38,14 @@ func loadRules(files policy.Files) (*policy.Settings, error) {
 		return nil, nil
 	}
 	return policy.Load(files)
+}
+
+// watch returns what keeps the rules that are in force as their files say. A standby may have read them long before: what changed since is taken over at its first look.
+func (p *program) watch(tell func(ctx context.Context, who string, ev plan.Event) error) *rulesWatch {
+	return &rulesWatch{
+		files: p.s.rules, tell: tell, problems: p.problems, log: p.log, stamp: p.stamp, held: p.rules,
+		strangers: func(now *policy.Settings) []string { return p.s.strangers(p.given.urls, now) },
+	}
 }
 
 // run looks at the files until ctx ends: when they change, when hup is told to, and when budgets change by the hour.
@@ -83,6 +93,9 @@ func (w *rulesWatch) read(ctx context.Context, asked bool) error {
 		return nil
 	}
 	w.log.Info("policy, budgets and prices are taken over", zap.String("changes", strings.Join(diff, "; ")))
+	for _, text := range w.strangers(now) {
+		w.log.Warn(strangerWarning, zap.String("detail", text))
+	}
 	for _, ev := range now.Events(time.Now()) {
 		if err := w.tell(ctx, "configuration", ev); err != nil {
 			return err

@@ -38,8 +38,10 @@ import (
 type program struct {
 	s        settings
 	log      *zap.Logger
+	given    given
 	stores   *sites.Sites
 	rules    *policy.Settings // nil: none were given, and nothing is allowed
+	stamp    string           // of the files of rules, before they were read
 	service  *service.Service
 	registry *prometheus.Registry
 	problems *problems
@@ -60,24 +62,10 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	p := &program{s: s, log: log, problems: newProblems(), clock: clock{time.Now()}, hup: make(chan os.Signal, 1)}
 	signal.Notify(p.hup, syscall.SIGHUP)
 	defer signal.Stop(p.hup)
-	if p.rules, err = loadRules(s.rules); err != nil {
-		return codeOfFile(fmt.Errorf("--policy, --budgets, --prices: %w", err))
+	if err := p.configure(); err != nil {
+		return err
 	}
-	if p.rules == nil {
-		log.Warn("no --policy, --budgets and --prices: nothing is allowed, and what is there already is undone")
-	}
-	urls, err := sites.Parse(s.sites)
-	if err != nil {
-		return exit.Usage(err)
-	}
-	if !s.dryRun {
-		key, err := catalogue.LoadKey(s.catalogueKey)
-		if err != nil {
-			return fmt.Errorf("--catalogue-key: %w", err)
-		}
-		p.key = &key
-	}
-	if p.stores, err = sites.Open(ctx, s.store, urls); err != nil {
+	if p.stores, err = sites.Open(ctx, s.store, p.given.urls); err != nil {
 		return err
 	}
 	defer p.stores.Close()
@@ -91,28 +79,12 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	return p.run(ctx, lis, out)
 }
 
-// codeOfFile: a file that cannot be read is no mistake in what was given, one that is wrong is.
-func codeOfFile(err error) error {
-	var mistake *policy.Mistake
-	if errors.As(err, &mistake) {
-		return exit.Usage(err)
-	}
-	return err
-}
-
 // run serves, and acts while this controller is the active one.
 func (p *program) run(ctx context.Context, lis net.Listener, out io.Writer) error {
 	p.registry = prometheus.NewRegistry()
 	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	o := service.Options{Version: version.Text(), Log: p.log, Metrics: p.registry}
 	var err error
-	if o.Keys, err = p.s.at.Keyring(p.log, "see and change everything that this controller does"); err != nil {
-		return err
-	}
-	if o.TLS, err = p.s.at.TLS(p.log); err != nil {
-		return err
-	}
-	if p.service, err = service.New(o); err != nil {
+	if p.service, err = service.New(service.Options{Version: version.Text(), Log: p.log, Metrics: p.registry, Keys: p.given.keys, TLS: p.given.tls}); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -283,7 +255,7 @@ func (p *program) begin(ctx context.Context, o execute.Options, a service.Active
 		})
 	}
 	if p.rules != nil {
-		w := &rulesWatch{files: p.s.rules, tell: e.Tell, problems: p.problems, log: p.log, stamp: stampOf(p.s.rules), held: p.rules}
+		w := p.watch(e.Tell)
 		beside(func(ctx context.Context) error { return w.run(ctx, p.hup) })
 	}
 	if p.key != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/intake"
 	"github.com/stepahead-io/stepahead/controller/policy"
 	"github.com/stepahead-io/stepahead/hints"
+	"github.com/stepahead-io/stepahead/hints/discovery"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -129,6 +130,14 @@ func (s *settings) validate() error {
 	if _, err := s.watched(); err != nil {
 		errs = append(errs, err)
 	}
+	for _, a := range s.heard() {
+		if _, _, err := discovery.Split(a); err != nil && a != discovery.Auto {
+			bad("--%w", err)
+		}
+	}
+	if err := store.CheckName(s.registry); err != nil {
+		bad("--registry: %w", err)
+	}
 	return errors.Join(append(errs, s.at.Check()...)...)
 }
 
@@ -139,6 +148,9 @@ func (s *settings) watched() ([]intake.Watched, error) {
 		job, folder, ok := strings.Cut(word, "=")
 		if !ok || job == "" || store.CheckName(folder) != nil {
 			return nil, fmt.Errorf("--watch %q: write job=FOLDER, the folder as a path inside the home store such as 7b=/runs/7b", word)
+		}
+		if err := hints.CheckName(job); err != nil {
+			return nil, fmt.Errorf("--watch %q: the job: %w", word, err)
 		}
 		list = append(list, intake.Watched{Folder: folder, Job: job})
 	}

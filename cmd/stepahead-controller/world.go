@@ -13,7 +13,6 @@ import (
 
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/cmd/exit"
-	"github.com/stepahead-io/stepahead/cmd/sites"
 	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/copies"
 	"github.com/stepahead-io/stepahead/controller/execute"
@@ -22,8 +21,6 @@ import (
 	"github.com/stepahead-io/stepahead/controller/policy"
 	"github.com/stepahead-io/stepahead/controller/sources"
 	"github.com/stepahead-io/stepahead/controller/timeline"
-	"github.com/stepahead-io/stepahead/hints"
-	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
 // makers carry out the means that this controller has.
@@ -110,69 +107,25 @@ func (t told) Tell(ctx context.Context, who string, ev plan.Event) error {
 func (p *program) listeners(e *execute.Engine, name string, log *timeline.Log) (*intake.Intake, *intake.Facts, error) {
 	to := told{e, log, p.clock}
 	report := func(err error) { p.log.Warn("intake", zap.Error(err)) }
-	urls, err := sites.Parse(p.s.sites)
-	if err != nil {
-		return nil, nil, exit.Usage(err)
-	}
-	others, err := p.s.others(urls)
-	if err != nil {
-		return nil, nil, exit.Usage(err)
-	}
 	var keys catalogue.Keys
 	if p.key != nil {
 		keys = p.key.Keys()
 	}
 	facts, err := intake.NewFacts(intake.FactsOptions{
 		Keys:   keys,
-		Engine: to, Clock: p.clock, Stores: p.stores, Looker: p.looker, Controller: name, Sites: others, Measured: true, HostsShare: p.s.hostsShare, ReadOnly: p.s.dryRun, Report: report,
+		Engine: to, Clock: p.clock, Stores: p.stores, Looker: p.looker, Controller: name, Sites: p.given.others, Measured: true, HostsShare: p.s.hostsShare, ReadOnly: p.s.dryRun, Report: report,
 		Cluster: plan.Cluster{NodeRate: int64(p.s.nodeRate), ReadersPerSource: p.s.readersPerSource},
 		Sources: intake.SourcesOf(e.Ask),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	watched, err := p.s.watched()
-	if err != nil {
-		return nil, nil, exit.Usage(err)
-	}
-	client, err := p.agentClient()
-	if err != nil {
-		return nil, nil, err
-	}
 	in, err := intake.New(intake.Options{
-		Engine: to, Clock: p.clock, Store: p.stores.Home(), Registry: p.s.registry, Agents: p.s.heard(), Client: client, Watched: watched, Ledgers: p.s.ledgers,
+		Engine: to, Clock: p.clock, Store: p.stores.Home(), Registry: p.s.registry, Agents: p.s.heard(), Client: p.given.agents, Watched: p.given.watched, Ledgers: p.s.ledgers,
 		Read: facts.Read, Report: report,
 	})
 	if errors.Is(err, fs.ErrInvalid) {
 		return nil, nil, exit.Usage(err)
 	}
 	return in, facts, err
-}
-
-// tokenTime is how long the token counts that this process gives itself. It is in no file, and ends with the key that signed it.
-const tokenTime = 365 * 24 * time.Hour
-
-// agentClient is how agents are reached: with a token that lets it read what they keep, and nothing else.
-func (p *program) agentClient() (hints.ClientOptions, error) {
-	var o hints.ClientOptions
-	var err error
-	if p.s.agentCA != "" {
-		if o.TLS, err = hints.ClientTLS(p.s.agentCA, p.s.agentCert, p.s.agentKey); err != nil {
-			return o, fmt.Errorf("--agent-ca: %w", err)
-		}
-	}
-	if p.s.at.Keys == "" {
-		return o, nil
-	}
-	ring, err := auth.LoadKeyring(p.s.at.Keys)
-	if err != nil {
-		return o, err
-	}
-	key, ok := ring.First()
-	if !ok {
-		return o, fmt.Errorf("--key %s: no key is in it", p.s.at.Keys)
-	}
-	const who = "stepahead-controller"
-	o.Token, err = auth.Mint(key, auth.Claims{Job: who, User: who, Roots: []string{"/"}, Rights: []string{auth.RightRelay}, Expires: time.Now().Add(tokenTime)})
-	return o, err
 }
