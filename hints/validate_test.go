@@ -168,7 +168,7 @@ func TestBrokenRules(t *testing.T) {
 		"agent twice":          {"schedule", func(h *Hint) { h.Schedule.Agents[1].Node = "dn1" }, "schedule.agents[1].node"},
 		"no address":           {"schedule", func(h *Hint) { h.Schedule.Agents[1].Addr = "" }, "schedule.agents[1].addr"},
 		"no port":              {"schedule", func(h *Hint) { h.Schedule.Agents[1].Addr = "host" }, "schedule.agents[1].addr"},
-		"noise in an address":  {"schedule", func(h *Hint) { h.Schedule.Agents[1].Addr = "ho\x1b[2Jst:1" }, "schedule.agents[1].addr"},
+		"noise in an address":  {"schedule", func(h *Hint) { h.Schedule.Agents[1].Addr = "ho\x1bst:1" }, "schedule.agents[1].addr"},
 		"no UTF-8 in it":       {"schedule", func(h *Hint) { h.Schedule.Agents[1].Addr = "ho\xffst:1" }, "schedule.agents[1].addr"},
 		"port zero":            {"schedule", func(h *Hint) { h.Schedule.Agents[1].Addr = "host:0" }, "schedule.agents[1].addr"},
 		"many operators":       {"schedule", func(h *Hint) { h.Schedule.Operators = manyOperators() }, "schedule.operators"},
