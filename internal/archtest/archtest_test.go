@@ -44,6 +44,7 @@ var goroutineOwners = map[string]string{
 	"controller/intake/looker.go":       "a look waits for its looks at files",
 	"controller/intake/run.go":          "Run waits for all of them",
 	"cmd/stepahead/cat.go":              "the command waits for its reader and its writer",
+	"cmd/sites/sweep.go":                "a sweep waits for its stores",
 	"cmd/stepahead-controller/serve.go": "the program waits for all of them",
 	"cmd/stepahead-controller/world.go": "the publishing of a key waits for its stores",
 	"cmd/stepahead-agent/serve.go":      "the program waits for its servers and its sweeper",
