@@ -8,7 +8,7 @@ import (
 
 // evaluation is what there is to say of a run, with moments after zero. Copies count that were begun before the next version.
 func (r *run) evaluation(events []Event, zero, next time.Duration, committed bool) Evaluation {
-	e := Evaluation{Name: r.name, Job: r.first.Job}
+	e := Evaluation{Name: r.name, Job: r.first.Job, zero: zero}
 	after := func(ev *Event) *time.Duration {
 		if ev == nil {
 			return nil

@@ -47,6 +47,8 @@ type Evaluation struct {
 	Regression *time.Duration `json:"regression_ns,omitempty"`
 	// Phases are what the time went to, one after the other, without a gap.
 	Phases []Phase `json:"phases,omitempty"`
+
+	zero time.Duration // what moments are after, by the controller's clock
 }
 
 // Place is where an evaluation found the bytes.

@@ -22,19 +22,25 @@ const (
 type Log struct {
 	home string
 
-	mu    sync.Mutex
-	paths map[string]*history
-	n     int // events
+	mu        sync.Mutex
+	paths     map[string]*history
+	n         int             // events
+	unsettled map[string]bool // paths of which something happened lately
+
+	settling sync.Mutex // held by Settled
 }
 
 // history is what happened to one checkpoint.
 type history struct {
-	events map[string]Event
-	last   time.Duration
+	events  map[string]Event
+	last    time.Duration
+	counted map[string]bool // spans that Settled has returned; it alone uses them
 }
 
 // NewLog returns an empty log. home is the name of the site where the checkpoints are.
-func NewLog(home string) *Log { return &Log{home: home, paths: make(map[string]*history)} }
+func NewLog(home string) *Log {
+	return &Log{home: home, paths: make(map[string]*history), unsettled: make(map[string]bool)}
+}
 
 // Heard adds what an event of the planner tells of.
 func (l *Log) Heard(ev plan.Event, now time.Duration) {
@@ -73,6 +79,7 @@ func (l *Log) Add(ev Event) {
 		l.n++
 	}
 	h.events[ev.ID] = ev
+	l.unsettled[ev.Path] = true
 	h.last = max(h.last, ev.At)
 	if len(h.events) > mostEvents {
 		l.n--
@@ -94,6 +101,7 @@ func (l *Log) room() {
 		}
 		l.n -= len(l.paths[path].events)
 		delete(l.paths, path)
+		delete(l.unsettled, path)
 	}
 }
 
