@@ -188,7 +188,7 @@ func (c *cluster) Locate(ctx context.Context, name string, off, n int64) ([]stor
 		at := int64(i) * c.blockSize
 		for _, r := range b {
 			if !c.nodes[r.node].dead {
-				rows = append(rows, store.Replica{Node: c.nodes[r.node].name, Storage: r.kind, Off: at, Len: min(c.blockSize, info.Size-at)})
+				rows = append(rows, store.Replica{Node: c.nodes[r.node].name, Rack: fmt.Sprint("/r", r.node%3), Storage: r.kind, Off: at, Len: min(c.blockSize, info.Size-at)})
 			}
 		}
 	}
