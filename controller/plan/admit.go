@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // lookPast bounds how many placements without room are passed over, so that smaller ones behind them may have it.
@@ -462,16 +461,4 @@ func (p *Planner) halt(x *placement, why string) {
 		return
 	}
 	p.undo(x, why)
-}
-
-// predicted is how long a copy of so many bytes takes to a site: at the rate that copies had lately, else the link's.
-func (p *Planner) predicted(l *pool, bytes int64) time.Duration {
-	rate := l.rate
-	if own := l.limit.rate / int64(max(l.limit.slots, 1)); rate == 0 || rate > own && own > 0 {
-		rate = own
-	}
-	if rate <= 0 {
-		return 0
-	}
-	return time.Duration(float64(bytes) / float64(rate) * float64(time.Second))
 }

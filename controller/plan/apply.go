@@ -172,8 +172,8 @@ func (p *Planner) made(x *placement, ev Done) {
 	p.stop(x)
 	x.held.readyAt = p.now
 	x.held.digest = ev.Digest
-	if x.want.means() == Copy && ev.Took > 0 && x.held.of == nil {
-		l.observe(int64(float64(x.held.bytes) / ev.Took.Seconds()))
+	if x.want.means() == Copy && x.held.of == nil {
+		l.sent.add(x.held.bytes, ev.Took)
 	}
 	if x.slot.was != nil {
 		x.slot.was.tries = 0
@@ -191,15 +191,6 @@ func (p *Planner) nowLive(x *placement) {
 	p.report(x.slot, "", "")
 	p.touch(x.slot.owner)
 	x.slot.pool.stirred = true // others may have the same content
-}
-
-// observe takes the rate of a copy into account: the mean moves by a quarter.
-func (l *pool) observe(rate int64) {
-	if l.rate == 0 {
-		l.rate = rate
-		return
-	}
-	l.rate += (rate - l.rate) / 4
 }
 
 func (ev Failed) apply(p *Planner) {

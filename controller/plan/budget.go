@@ -100,7 +100,7 @@ type pool struct {
 	parked  map[string][]*placement // by job: what waits for the job's own use to fall
 	days    allowance
 	stirred bool // something may have room now
-	rate    int64
+	sent    sent
 	content map[string]*placement // published copies by the digest of their content, and by the version that they are of
 }
 

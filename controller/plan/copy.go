@@ -403,7 +403,7 @@ func (c *checkpoint) proposal(p *Planner, s *slot, at []wish, payer *job, site S
 	if h := payer.history[s.pool.site]; h != nil && h.margin > 0 {
 		margin = h.margin
 	}
-	lead := p.predicted(s.pool, k.Bytes)
+	lead := s.pool.predicted(k.Bytes)
 	lead += lead/4 + margin
 	for _, w := range at {
 		accelerators := float64(p.o.EvaluationAccelerators) + float64(max(w.urgency, urgency)*payer.ranks())

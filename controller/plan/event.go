@@ -29,6 +29,15 @@ type FanOut struct {
 	Ended          bool
 }
 
+// Took says how long a start's ranks took to read: the last of them Last; one rank read Bytes, 0: what was announced. Paths are files or folders, none stands for all files of the start. It comes
+// before the [FanOut] that ends the same.
+type Took struct {
+	Job, Run string
+	Paths    []string
+	Last     time.Duration
+	Bytes    int64
+}
+
 // JobEnded says that a run is over, however it ended.
 type JobEnded struct{ Job, Run string }
 

@@ -5,17 +5,18 @@ import "time"
 // Cluster is what is known of the cluster that holds the files. The zero value allows nothing to be made.
 type Cluster struct {
 	// Nodes are live and in service; Tagged of them also have a directory of the storage type that replicas are raised on.
-	Nodes, Tagged int
+	Nodes  int `json:"nodes"`
+	Tagged int `json:"tagged"`
 	// Load is how busy the nodes are by others, in [0, 1].
-	Load float64
+	Load float64 `json:"load"`
 	// Free is the space, in bytes, that temporary replicas may fill.
-	Free int64
+	Free int64 `json:"free"`
 	// NodeRate is the bytes a second that one node serves to all of its readers.
-	NodeRate int64
+	NodeRate int64 `json:"node_rate"`
 	// ReadersPerSource is C_load: with more readers than this at one source, the last reader waits longer. It is measured.
-	ReadersPerSource float64
+	ReadersPerSource float64 `json:"readers_per_source"`
 	// MaxReplication is the largest replication factor that the store takes.
-	MaxReplication int
+	MaxReplication int `json:"max_replication"`
 }
 
 // Site is another datacenter that checkpoints are copied to.

@@ -19,6 +19,7 @@ type start struct {
 	until    time.Duration
 	expected time.Duration
 	ranks    int
+	readers  int     // that do not share what they read: ranks, or hosts
 	weight   float64 // ranks that wait, times the confidence
 	files    []hot
 	attached bool
@@ -102,16 +103,39 @@ func (p *Planner) newStart(j *job, run *run, r relay.Record, s stamp, until time
 	a := r.Start
 	st := &start{
 		stamp: s, job: j, run: run, user: r.User, until: until, expected: s.at + time.Duration(a.ExpectedInMS)*time.Millisecond,
-		ranks: int(a.Ranks), weight: float64(r.Confidence * float64(a.Ranks)), files: make([]hot, len(a.Files)),
+		ranks: int(a.Ranks), readers: p.readersOf(a.Ranks, a.RanksPerHost), weight: float64(r.Confidence * float64(a.Ranks)), files: make([]hot, len(a.Files)),
 	}
 	for i, f := range a.Files {
-		readers := f.Readers
-		if p.o.HostsShare && a.RanksPerHost > 1 {
-			readers = (readers + a.RanksPerHost - 1) / a.RanksPerHost
-		}
-		st.files[i] = hot{path: f.Path, readers: int32(min(readers, 1<<30))}
+		st.files[i] = hot{path: f.Path, readers: int32(min(p.readersOf(f.Readers, a.RanksPerHost), 1<<30))}
 	}
 	return st
+}
+
+// readersOf is how many readers some ranks are.
+func (p *Planner) readersOf(ranks, perHost uint32) int {
+	if p.o.HostsShare && perHost > 1 {
+		return int((ranks + perHost - 1) / perHost)
+	}
+	return int(ranks)
+}
+
+// Readers returns how many readers the start that a run's ranks speak of announced of each of some files; 0 where it announced none.
+func (p *Planner) Readers(job, run string, paths []string) []int {
+	readers := make([]int, len(paths))
+	st := p.startOf(job, run)
+	if st == nil {
+		return readers
+	}
+	of := make(map[string]int, len(paths))
+	for i, path := range paths {
+		of[path] = i
+	}
+	for _, h := range st.files {
+		if i, asked := of[h.path]; asked {
+			readers[i] = int(h.readers)
+		}
+	}
+	return readers
 }
 
 // decide asks for a start's files while it lasts, and no longer.
@@ -179,19 +203,33 @@ func (st *start) leave(p *Planner, path string) {
 	p.touch(f)
 }
 
-func (ev FanOut) apply(p *Planner) {
-	j := p.jobs[ev.Job]
+// startOf is the start that a run's ranks speak of; nil if none is known.
+func (p *Planner) startOf(job, name string) *start {
+	j := p.jobs[job]
 	if j == nil {
-		return
+		return nil
 	}
 	of := j.current()
-	if i := slices.IndexFunc(j.runs, func(r *run) bool { return r.id == ev.Run && r.start != nil }); i >= 0 {
+	if i := slices.IndexFunc(j.runs, func(r *run) bool { return r.id == name && r.start != nil }); i >= 0 {
 		of = j.runs[i]
 	}
-	if of == nil || of.start == nil {
+	if of == nil {
+		return nil
+	}
+	return of.start
+}
+
+func (ev Took) apply(p *Planner) {
+	if st := p.startOf(ev.Job, ev.Run); st != nil && ev.Last > 0 {
+		p.tallyTook(st, ev)
+	}
+}
+
+func (ev FanOut) apply(p *Planner) {
+	st := p.startOf(ev.Job, ev.Run)
+	if st == nil {
 		return
 	}
-	st := of.start
 	st.opened = true
 	p.touch(st)
 	p.tallyRead(st, ev.Path)
@@ -323,5 +361,12 @@ func (f *file) describe(p *Planner) string {
 	if first == nil {
 		return "nobody asks for it"
 	}
-	return fmt.Sprintf("%d readers of %d jobs, %d sources wanted, %d present", d.readers, len(f.claims), target(d.readers, p.cluster.ReadersPerSource), p.cluster.present(f.File()))
+	reading := 0
+	for _, c := range f.claims {
+		if c.start.opened {
+			reading++
+		}
+	}
+	return fmt.Sprintf("%d readers of %d starts, of which %d have begun to read, %d sources wanted, %d present", d.readers, len(f.claims), reading,
+		target(d.readers, p.cluster.ReadersPerSource), p.cluster.present(f.File()))
 }

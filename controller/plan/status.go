@@ -31,7 +31,27 @@ type Standing struct {
 	Reason Reason `json:"reason,omitempty"`
 	Detail string `json:"detail,omitempty"`
 	Why    string `json:"why,omitempty"`
+	// Progress is how far it is while it is made; nil where that is not known. A planner does not know: whoever carries it out does.
+	Progress *Progress `json:"progress,omitempty"`
 }
+
+// Progress is how far a making is: Done bytes of Total are made, and so many a second were lately, 0 where nothing is made or that is not known yet.
+type Progress struct {
+	Done  int64 `json:"done"`
+	Total int64 `json:"total"`
+	Rate  int64 `json:"rate"`
+}
+
+// Left is how long the rest takes at the rate of late; false where nobody knows.
+func (p Progress) Left() (time.Duration, bool) {
+	if p.Rate <= 0 {
+		return 0, false
+	}
+	return time.Duration(float64(max(p.Total-p.Done, 0)) / float64(p.Rate) * float64(time.Second)), true
+}
+
+// UnderWay tells whether it is being made, or stands still in the midst of that.
+func (s Standing) UnderWay() bool { return s.State == making.String() || s.State == paused.String() }
 
 // Begun tells whether it has begun and is not gone: there is something, or will be soon.
 func (s Standing) Begun() bool { return s.State != "none" && s.State != waiting.String() }
@@ -39,22 +59,40 @@ func (s Standing) Begun() bool { return s.State != "none" && s.State != waiting.
 // Ranking returns the placements that there are or that wait, the best first, at most so many; and how many there are in all. Where of is not nil, only those
 // whose path and job it takes.
 func (p *Planner) Ranking(most int, of func(path, job string) bool) ([]Standing, int) {
-	all := best[*placement]{most: most, compare: func(x, y *placement) int {
-		if x.before(y) {
-			return -1
-		}
-		return 1
-	}}
+	all := best[*placement]{most: most, compare: inRank}
 	for s := range p.slotted {
 		if s.x != nil && (of == nil || of(s.owner.name(), p.payerOf(s))) {
 			all.add(s.x)
 		}
 	}
-	list := make([]Standing, 0, len(all.list))
-	for _, x := range all.sorted() {
+	return p.standings(all.sorted()), all.n
+}
+
+// Making returns the placements that are being made, the best first, at most so many. Where of is not nil, only those whose path and job it takes.
+func (p *Planner) Making(most int, of func(path, job string) bool) []Standing {
+	all := best[*placement]{most: most, compare: inRank}
+	for _, x := range p.placements {
+		if (x.state == making || x.state == paused) && (of == nil || of(x.slot.owner.name(), x.held.job)) {
+			all.add(x)
+		}
+	}
+	return p.standings(all.sorted())
+}
+
+// inRank orders placements by their rank.
+func inRank(x, y *placement) int {
+	if x.before(y) {
+		return -1
+	}
+	return 1
+}
+
+func (p *Planner) standings(of []*placement) []Standing {
+	list := make([]Standing, 0, len(of))
+	for _, x := range of {
 		list = append(list, p.standing(x.slot))
 	}
-	return list, all.n
+	return list
 }
 
 // Refused returns what is asked for and not done, with the reason, at most so many, by path; and how many there are in all. What only waits for its time is not
@@ -249,9 +287,11 @@ type Usage struct {
 	Rate map[string]int64 `json:"rate"`
 	// ByteHoursLeft of each allowance.
 	ByteHoursLeft map[string]float64 `json:"byte_hours_left"`
-	Egress        int64              `json:"egress"`
-	Cores         float64            `json:"cores"`
-	Memory        int64              `json:"memory"`
+	// Expected is the bytes a second that the next copy to a site is expected to get: what the last ones got, at most its part of the link's rate.
+	Expected map[string]int64 `json:"expected"`
+	Egress   int64            `json:"egress"`
+	Cores    float64          `json:"cores"`
+	Memory   int64            `json:"memory"`
 	// Placements are those that have begun and are not gone.
 	Placements int `json:"placements"`
 	// Off names the budgets that are switched off: wan, replicas, storage.
@@ -261,7 +301,7 @@ type Usage struct {
 // Usage returns what is taken of the budgets now.
 func (p *Planner) Usage() Usage {
 	u := Usage{
-		Held: make(map[string]int64), Rate: make(map[string]int64), ByteHoursLeft: make(map[string]float64),
+		Held: make(map[string]int64), Rate: make(map[string]int64), ByteHoursLeft: make(map[string]float64), Expected: make(map[string]int64),
 		Egress: p.working.egress, Cores: p.working.cores, Memory: p.working.memory, Placements: len(p.placements),
 	}
 	for _, b := range []struct {
@@ -275,6 +315,9 @@ func (p *Planner) Usage() Usage {
 	for _, l := range p.pools {
 		l.days.fill(p.now)
 		u.Held[l.site], u.ByteHoursLeft[l.site] = l.held, l.days.level/3600
+		if l.site != "" {
+			u.Expected[l.site] = l.expectedRate()
+		}
 		for _, x := range l.running {
 			if l.site != "" {
 				u.Rate[l.site] += x.held.rate

@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Tally is what came of what was made, since the planner began. Its numbers only grow.
 type Tally struct {
@@ -19,6 +22,11 @@ type Tally struct {
 	SourceByteHours float64 `json:"source_byte_hours"`
 	// SavedSeconds are the ranks' seconds that temporary sources, which ranks did read, were expected to save them.
 	SavedSeconds float64 `json:"saved_seconds"`
+	// MeasuredStarts read files that had temporary sources, and said how long their last rank took; to Unhelped of them it took no less than was expected
+	// without. MeasuredSeconds are the ranks' seconds that the others saved, against the same expectation.
+	MeasuredStarts  int64   `json:"measured_starts"`
+	Unhelped        int64   `json:"unhelped"`
+	MeasuredSeconds float64 `json:"measured_seconds"`
 }
 
 // Tally returns what came of what was made.
@@ -60,6 +68,28 @@ func (p *Planner) Counts() (begun []Count, waiting int) {
 
 // Drained tells whether nothing new begins.
 func (p *Planner) Drained() bool { return p.drained }
+
+// Cluster returns what is believed of the cluster.
+func (p *Planner) Cluster() Cluster { return p.cluster }
+
+// Starts returns how many starts of jobs files are prepared for: those whose ranks are still to come, and those whose ranks have begun to read.
+func (p *Planner) Starts() (announced, reading int) {
+	for _, j := range p.jobs {
+		switch r := j.current(); {
+		case r == nil || r.start == nil || !r.start.attached || r.start.done():
+		case r.start.opened:
+			reading++
+		default:
+			announced++
+		}
+	}
+	return announced, reading
+}
+
+// done tells whether all files were read.
+func (st *start) done() bool {
+	return !slices.ContainsFunc(st.files, func(h hot) bool { return !h.read })
+}
 
 // Margins returns the largest lead time beyond the predicted duration that any job's copies to a site have by now, by site.
 func (p *Planner) Margins() map[string]time.Duration {
@@ -109,6 +139,44 @@ func (p *Planner) tallyRead(st *start, path string) {
 		x.held.opened = true
 		p.tally.SavedSeconds += x.want.weight * x.want.saved.Seconds()
 	}
+}
+
+// tallyTook compares how long a start took that had temporary sources with what is expected without.
+func (p *Planner) tallyTook(st *start, ev Took) {
+	before, made, announced := 0, false, 0.0
+	for _, h := range st.files {
+		f := p.files[h.path]
+		if f == nil || !f.facts.known || !covers(ev.Paths, h.path) {
+			continue
+		}
+		announced += float64(f.facts.size) * float64(h.readers)
+		x := f.slot.x
+		if x == nil || x.state != live {
+			before += p.cluster.present(f.File())
+			continue
+		}
+		made = true
+		before += int(x.want.sources - x.want.extra)
+	}
+	if !made {
+		return
+	}
+	bytes := ev.Bytes
+	if bytes <= 0 {
+		bytes = int64(announced / float64(max(st.readers, 1)))
+	}
+	without := p.cluster.lastReader(st.readers, max(min(before, p.cluster.Nodes), 1), bytes, false)
+	p.tally.MeasuredStarts++
+	if without <= ev.Last {
+		p.tally.Unhelped++
+		return
+	}
+	p.tally.MeasuredSeconds += float64(st.weight * (without - ev.Last).Seconds())
+}
+
+// covers tells whether a path is one of some, or below one; all are where none is named.
+func covers(paths []string, path string) bool {
+	return len(paths) == 0 || slices.ContainsFunc(paths, func(root string) bool { return below(path, root) })
 }
 
 // tallyGone counts what a placement took.

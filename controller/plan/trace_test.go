@@ -232,6 +232,7 @@ func split(words []string) (arguments, []string) {
 //	0s looked PATH size=64MiB blocks=1 replicas=3 identity=v1 ec=0 open=0    0s inspected PATH identity=v1 bytes=1GiB digest=D label=REGION
 //	0s done ID ACTION digest=D took=1s    0s failed ID ACTION REASON         0s damaged ID
 //	0s fanout JOB run=1 path=P ended=0    0s ended JOB run=1
+//	0s took JOB run=1 last=3s bytes=64MiB PATH ...
 //	0s revoke id=ID path=P job=J root=R   0s drain on=1                      0s tick
 //	0s held ID MEANS PATH site=east bytes=1GiB made=1 published=1 undoing=0 left=1h job=j
 //	0s revoked PATH site=east left=1h
@@ -253,7 +254,7 @@ func (tr *trace) command(line string) error {
 		return nil
 	case "usage":
 		u := tr.p.Usage()
-		tr.output = append(tr.output, fmt.Sprintf("usage  held=%v rate=%v egress=%d memory=%d placements=%d", u.Held, u.Rate, u.Egress, u.Memory, u.Placements))
+		tr.output = append(tr.output, fmt.Sprintf("usage  held=%v rate=%v expected=%v egress=%d memory=%d placements=%d", u.Held, u.Rate, u.Expected, u.Egress, u.Memory, u.Placements))
 		return nil
 	}
 	switch words[0] {
@@ -292,6 +293,12 @@ func (tr *trace) tally() {
 		return cmp.Or(cmp.Compare(a.Means, b.Means), cmp.Compare(a.State, b.State))
 	})
 	tr.output = append(tr.output, fmt.Sprintf("       there %v, waiting %d, margins %v", begun, waiting, tr.p.Margins()))
+	if y.MeasuredStarts > 0 {
+		tr.output = append(tr.output, fmt.Sprintf("       measured %d starts, %d not helped; saved %.1f s", y.MeasuredStarts, y.Unhelped, y.MeasuredSeconds))
+	}
+	if announced, reading := tr.p.Starts(); announced+reading > 0 {
+		tr.output = append(tr.output, fmt.Sprintf("       starts: %d announced, %d reading", announced, reading))
+	}
 }
 
 func (tr *trace) standings(list []Standing) {
@@ -363,6 +370,8 @@ func (tr *trace) event(verb string, words []string) (Event, error) {
 		return Damaged{ID: ID(id), Detail: "wrong bytes"}, nil
 	case "fanout":
 		return FanOut{Job: first, Run: args.text("run", "1"), Path: args["path"], Ended: args["ended"] == "1"}, nil
+	case "took":
+		return Took{Job: first, Run: args.text("run", "1"), Paths: rest[1:], Last: args.time("last", 0), Bytes: args.number("bytes", 64<<20)}, nil
 	case "ended":
 		return JobEnded{Job: first, Run: args.text("run", "1")}, nil
 	case "revoke":
