@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,15 +12,20 @@ import (
 var (
 	descHints  = prometheus.NewDesc("stepahead_controller_hints_total", "What jobs foretold: new, heard before, older than anything holds, or of jobs that say too much.", []string{"result"}, nil)
 	descAgents = prometheus.NewDesc("stepahead_controller_agents_count", "Agents that hand over what jobs foretell, and those that are known and do not.", []string{"state"}, nil)
+	descNodes  = prometheus.NewDesc("stepahead_controller_node_transfers_count", "Transfers that a storage node has in progress, where the store tells: its queue.", []string{"node", "rack"}, nil)
 )
 
-// heard exports what became of what was heard.
-type heard struct{ in *intake.Intake }
+// heard exports what became of what was heard, and how each storage node fares.
+type heard struct {
+	in    *intake.Intake
+	facts *intake.Facts
+}
 
 // Describe implements prometheus.Collector.
 func (heard) Describe(ch chan<- *prometheus.Desc) {
 	ch <- descHints
 	ch <- descAgents
+	ch <- descNodes
 }
 
 // Collect implements prometheus.Collector.
@@ -30,6 +36,15 @@ func (h heard) Collect(ch chan<- prometheus.Metric) {
 	}
 	for state, n := range map[string]int{"following": s.Following, "silent": s.Silent} {
 		ch <- prometheus.MustNewConstMetric(descAgents, prometheus.GaugeValue, float64(n), state)
+	}
+	said := make(map[[2]string]bool)
+	for _, n := range h.facts.Nodes() {
+		name := [2]string{cmp.Or(n.Addr, n.Node), n.Rack}
+		if n.Load < 0 || said[name] {
+			continue
+		}
+		said[name] = true
+		ch <- prometheus.MustNewConstMetric(descNodes, prometheus.GaugeValue, float64(n.Load), name[0], name[1])
 	}
 }
 

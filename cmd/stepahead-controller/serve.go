@@ -29,6 +29,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/controller/policy"
 	"github.com/stepahead-io/stepahead/controller/service"
+	"github.com/stepahead-io/stepahead/controller/sources"
 	"github.com/stepahead-io/stepahead/controller/timeline"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/store"
@@ -232,8 +233,11 @@ func (p *program) begin(ctx context.Context, o execute.Options, a service.Active
 	if err != nil {
 		return err
 	}
-	p.registry.MustRegister(heard{in})
-	a.Engine, a.Stats, a.Timeline, a.Resolve = e, e.Stats, p.timeline, p.stores.Place().Resolve
+	p.registry.MustRegister(heard{in, facts})
+	a.Engine, a.Stats, a.Progress, a.Timeline, a.Resolve = e, e.Stats, e.Progress, p.timeline, p.stores.Place().Resolve
+	a.Ready = func(ctx context.Context, path string, id plan.ID) (map[string]int, error) {
+		return sources.Ready(ctx, p.stores.Home(), path, o.Name, id)
+	}
 	a.Problems = func() []string { return append(p.problems.all(), p.silence(in.Stats())...) }
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)

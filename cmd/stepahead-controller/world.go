@@ -21,6 +21,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/policy"
 	"github.com/stepahead-io/stepahead/controller/sources"
 	"github.com/stepahead-io/stepahead/controller/timeline"
+	"github.com/stepahead-io/stepahead/hints/relay"
 )
 
 // makers carry out the means that this controller has.
@@ -115,14 +116,18 @@ func (p *program) listeners(e *execute.Engine, name string, log *timeline.Log) (
 		Keys:   keys,
 		Engine: to, Clock: p.clock, Stores: p.stores, Looker: p.looker, Controller: name, Sites: p.given.others, Measured: true, HostsShare: p.s.hostsShare, ReadOnly: p.s.dryRun, Report: report,
 		Cluster: plan.Cluster{NodeRate: int64(p.s.nodeRate), ReadersPerSource: p.s.readersPerSource},
-		Sources: intake.SourcesOf(e.Ask),
+		Sources: intake.SourcesOf(e.Ask), Readers: intake.ReadersOf(e.Ask),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	in, err := intake.New(intake.Options{
 		Engine: to, Clock: p.clock, Store: p.stores.Home(), Registry: p.s.registry, Agents: p.s.heard(), Client: p.given.agents, Watched: p.given.watched, Ledgers: p.s.ledgers,
-		Read: facts.Read, Report: report,
+		Read: func(r relay.Record, age time.Duration) {
+			facts.Read(r)
+			p.service.Read(r, age)
+		},
+		Report: report,
 	})
 	if errors.Is(err, fs.ErrInvalid) {
 		return nil, nil, exit.Usage(err)

@@ -93,6 +93,9 @@ func printPlacements(out io.Writer, list []plan.Standing) {
 		if s.Reason != "" {
 			fmt.Fprintf(w, "\t\t\t\t\t\t\t\t\t  %s\n", because(s))
 		}
+		if s.Progress != nil {
+			fmt.Fprintf(w, "\t\t\t\t\t\t\t\t\t  %s\n", far(s))
+		}
 	}
 	w.Flush()
 }
@@ -118,6 +121,21 @@ func because(s plan.Standing) string {
 		return string(s.Reason)
 	}
 	return string(s.Reason) + ": " + oneLine(s.Detail)
+}
+
+// printReady says which nodes serve a hot file now.
+func printReady(out io.Writer, why control.Why) {
+	switch {
+	case why.ReadyProblem != "":
+		fmt.Fprintln(out, "\nwhich nodes serve it cannot be told: "+oneLine(why.ReadyProblem))
+	case len(why.Ready) > 0:
+		nodes, racks := int64(0), make([]string, 0, len(why.Ready))
+		for _, rack := range sortedKeys(why.Ready) {
+			nodes += why.Ready[rack]
+			racks = append(racks, fmt.Sprintf("%d in %s", why.Ready[rack], named(rack)))
+		}
+		fmt.Fprintf(out, "\nserved now by %d nodes: %s\n", nodes, strings.Join(racks, ", "))
+	}
 }
 
 func newCtlWhyCommand(f *ctlFlags) *cobra.Command {
@@ -181,6 +199,9 @@ func printWhy(out io.Writer, why control.Why) error {
 		if s.Emergency {
 			row("emergency", "the job's loss has jumped there: it comes before all others")
 		}
+		if s.Progress != nil {
+			row("made", "%s", far(s))
+		}
 		if s.Begun() {
 			row("left", "%s of its lease", span(s.Left))
 		}
@@ -192,6 +213,7 @@ func printWhy(out io.Writer, why control.Why) error {
 		}
 		w.Flush()
 	}
+	printReady(b, why)
 	for _, text := range why.Policy {
 		fmt.Fprintln(b, "\npolicy:")
 		for line := range strings.Lines(text) {

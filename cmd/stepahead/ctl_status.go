@@ -66,6 +66,12 @@ func printStatus(out io.Writer, st control.Status) error {
 		row(string(c.Means), "%d %s, %s", c.N, c.State, formatBytes(c.Bytes))
 	}
 	row("waiting", "%d", st.Waiting)
+	for _, s := range st.Making {
+		row("making "+number(s.ID), "%s %s %s: %s", s.State, s.Means, place(s), far(s))
+	}
+	if c := st.Cluster; c != nil && c.Nodes > 0 {
+		row("cluster", "%d nodes, %.0f %% busy; a node serves %s/s, to %.3g readers without their waiting longer", c.Nodes, 100*c.Load, formatBytes(c.NodeRate), c.ReadersPerSource)
+	}
 	if u := st.Usage; u != nil {
 		printUsage(row, *u)
 	}
@@ -94,9 +100,12 @@ func printUsage(row func(name, format string, args ...any), u plan.Usage) {
 		if rate := u.Rate[site]; rate > 0 {
 			text += fmt.Sprintf(", %s/s granted", formatBytes(rate))
 		}
+		if rate := u.Expected[site]; rate > 0 {
+			text += fmt.Sprintf(", the next copy is expected to get %s/s", formatBytes(rate))
+		}
 		row(name, "%s", text)
 	}
-	row("making", "%s/s, %.3g cores, %s of memory", formatBytes(u.Egress), u.Cores, formatBytes(u.Memory))
+	row("storage", "%s/s, %.3g cores, %s of memory", formatBytes(u.Egress), u.Cores, formatBytes(u.Memory))
 }
 
 // printTally says what came of what was made.
@@ -107,7 +116,26 @@ func printTally(row func(name, format string, args ...any), y plan.Tally) {
 	}
 	row("opened", "%s", opened)
 	row("waste", "%d copies were never opened; %s·h lay before the first opening, of %s·h in all", y.Unused, formatBytes(int64(y.IdleByteHours)), formatBytes(int64(y.CopyByteHours)))
-	row("saved", "%.0f s of ranks by %s·h of temporary sources", y.SavedSeconds, formatBytes(int64(y.SourceByteHours)))
+	row("saved", "%.0f s of ranks are expected to be, by %s·h of temporary sources", y.SavedSeconds, formatBytes(int64(y.SourceByteHours)))
+	if y.MeasuredStarts > 0 {
+		row("measured", "%.0f s saved, by what %d starts say they took; to %d of them it was no help", y.MeasuredSeconds, y.MeasuredStarts, y.Unhelped)
+	}
+}
+
+// far is how far the making of a placement is.
+func far(s plan.Standing) string {
+	p := s.Progress
+	if p == nil {
+		return "how far it is, is not known"
+	}
+	text := fmt.Sprintf("%s of %s", formatBytes(p.Done), formatBytes(p.Total))
+	if p.Total > 0 {
+		text += fmt.Sprintf(", %.0f %%", 100*float64(p.Done)/float64(p.Total))
+	}
+	if left, ok := p.Left(); ok {
+		text += fmt.Sprintf(", %s/s, %s to go", formatBytes(p.Rate), span(left))
+	}
+	return text
 }
 
 func sortedKeys[V any](m map[string]V) []string {

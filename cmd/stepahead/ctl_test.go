@@ -79,7 +79,11 @@ func newControlled(t *testing.T, standby bool) *controlled {
 		timelines.Add(ev)
 	}
 	s.Activate(service.Active{
-		Name: "c1", Engine: c.engine, Audit: log, Timeline: timelines, Problems: func() []string { return []string{"policy: budgets.yaml:3: rate: what is this?\x1b[2J"} },
+		Name: "c1", Engine: c.engine, Audit: log, Timeline: timelines,
+		Progress: func() map[plan.ID]plan.Progress {
+			return map[plan.ID]plan.Progress{1: {Done: 300 << 20, Total: 1 << 30, Rate: 10 << 20}, 3: {Done: 1}} // 3 waits
+		},
+		Problems: func() []string { return []string{"policy: budgets.yaml:3: rate: what is this?\x1b[2J"} },
 		Sweep: func(_ context.Context, all, dryRun bool) control.SweepResult {
 			list := []control.Swept{{Site: "east", Mark: "m", Means: plan.Copy, Path: "hdfs://x/1", Done: []string{"deleted /.stepahead/data/c0-4"}}}
 			if !dryRun {
@@ -201,7 +205,7 @@ func TestCtlJSON(t *testing.T) {
 	t.Setenv("STEPAHEAD_CONTROLLER", c.addr)
 	t.Setenv("STEPAHEAD_TOKEN", c.token(t, "ops", "operate"))
 	for args, keys := range map[string]string{
-		"status": "version state controller drained up_ns begun waiting usage tally problems", "plan": "placements all refused refused_all usage", "why 1": "path known standings",
+		"status": "version state controller drained up_ns begun waiting making usage tally cluster problems", "plan": "placements all refused refused_all usage", "why 1": "path known standings",
 		"revoke 1 --dry-run": "dry_run revoked", "drain --dry-run": "dry_run was_drained is_drained", "sweep --dry-run": "dry_run swept unread",
 	} {
 		_, out, errs := command(t, append(append([]string{"ctl"}, strings.Fields(args)...), "--json")...)
@@ -309,6 +313,20 @@ func TestSpan(t *testing.T) {
 	} {
 		if got := span(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+// TestPrintReady: which nodes serve a hot file, by rack, or why that is not known; nothing where nothing was begun.
+func TestPrintReady(t *testing.T) {
+	for want, why := range map[string]control.Why{
+		"": {}, "\nserved now by 5 nodes: 2 in /r1, 3 in /r2\n": {Ready: map[string]int64{"/r2": 3, "/r1": 2}},
+		"\nserved now by 1 nodes: 1 in -\n": {Ready: map[string]int64{"": 1}}, "\nwhich nodes serve it cannot be told: no\\x1b\n": {ReadyProblem: "no\x1b"},
+	} {
+		var b strings.Builder
+		printReady(&b, why)
+		if b.String() != want {
+			t.Errorf("%q, want %q", b.String(), want)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (c *Client) Why(ctx context.Context, id plan.ID, path string) (Why, error) 
 	if err != nil {
 		return Why{}, err
 	}
-	return Why{Path: m.Path, Known: m.Known, Standings: decodeStandings(m.Standings), Policy: m.Policy}, nil
+	return decodeWhy(m), nil
 }
 
 // Revocation names what is taken back: a placement, all of a path, or all that the caller may take back.

@@ -22,9 +22,12 @@ type Status struct {
 	// Begun are the placements that have begun and are not gone, Waiting how many wait for room: those that the caller sees.
 	Begun   []plan.Count `json:"begun"`
 	Waiting int          `json:"waiting"`
-	// Usage and Tally are nil for who does not see all.
-	Usage *plan.Usage `json:"usage,omitempty"`
-	Tally *plan.Tally `json:"tally,omitempty"`
+	// Making are those of them that are being made, the best first, at most 100.
+	Making []plan.Standing `json:"making"`
+	// Usage, Tally and Cluster are nil for who does not see all.
+	Usage   *plan.Usage   `json:"usage,omitempty"`
+	Tally   *plan.Tally   `json:"tally,omitempty"`
+	Cluster *plan.Cluster `json:"cluster,omitempty"`
 	// Problems are what is not as it should be, each a sentence.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -44,6 +47,9 @@ type Why struct {
 	Known     string          `json:"known,omitempty"`
 	Standings []plan.Standing `json:"standings"`
 	Policy    []string        `json:"policy,omitempty"`
+	// Ready is how many nodes serve a hot file now, by rack, where the controller has begun something for it. ReadyProblem says why that cannot be told.
+	Ready        map[string]int64 `json:"ready,omitempty"`
+	ReadyProblem string           `json:"ready_problem,omitempty"`
 }
 
 // Swept is something that was left behind.
@@ -101,7 +107,7 @@ func decodeSweepResult(m *controllerpb.SweepReply) SweepResult {
 func (s Status) Encode() *controllerpb.StatusReply {
 	m := &controllerpb.StatusReply{
 		Version: s.Version, State: s.State, Controller: s.Controller, LeaseProblem: s.LeaseProblem, Drained: s.Drained, UpMs: s.Up.Milliseconds(),
-		Waiting: int64(s.Waiting), Problems: s.Problems, Usage: encodeUsage(s.Usage),
+		Waiting: int64(s.Waiting), Problems: s.Problems, Usage: encodeUsage(s.Usage), Making: EncodeStandings(s.Making), Cluster: encodeCluster(s.Cluster),
 	}
 	for _, c := range s.Begun {
 		m.Begun = append(m.Begun, &controllerpb.Count{Means: string(c.Means), State: c.State, N: int64(c.N), Bytes: c.Bytes})
@@ -110,6 +116,7 @@ func (s Status) Encode() *controllerpb.StatusReply {
 		m.Tally = &controllerpb.Tally{
 			InTime: y.InTime, Late: y.Late, Missed: y.Missed, Unused: y.Unused, LeadNs: int64(y.Lead), IdleByteHours: y.IdleByteHours,
 			CopyByteHours: y.CopyByteHours, SourceByteHours: y.SourceByteHours, SavedSeconds: y.SavedSeconds,
+			MeasuredStarts: y.MeasuredStarts, Unhelped: y.Unhelped, MeasuredSeconds: y.MeasuredSeconds,
 		}
 	}
 	return m
@@ -119,6 +126,7 @@ func decodeStatus(m *controllerpb.StatusReply) Status {
 	s := Status{
 		Version: m.Version, State: m.State, Controller: m.Controller, LeaseProblem: m.LeaseProblem, Drained: m.Drained,
 		Up: time.Duration(m.UpMs) * time.Millisecond, Begun: []plan.Count{}, Waiting: int(m.Waiting), Problems: m.Problems, Usage: decodeUsage(m.Usage),
+		Making: decodeStandings(m.Making), Cluster: decodeCluster(m.Cluster),
 	}
 	for _, c := range m.Begun {
 		s.Begun = append(s.Begun, plan.Count{Means: plan.Means(c.Means), State: c.State, N: int(c.N), Bytes: c.Bytes})
@@ -127,9 +135,30 @@ func decodeStatus(m *controllerpb.StatusReply) Status {
 		s.Tally = &plan.Tally{
 			InTime: y.InTime, Late: y.Late, Missed: y.Missed, Unused: y.Unused, Lead: time.Duration(y.LeadNs), IdleByteHours: y.IdleByteHours,
 			CopyByteHours: y.CopyByteHours, SourceByteHours: y.SourceByteHours, SavedSeconds: y.SavedSeconds,
+			MeasuredStarts: y.MeasuredStarts, Unhelped: y.Unhelped, MeasuredSeconds: y.MeasuredSeconds,
 		}
 	}
 	return s
+}
+
+func encodeCluster(c *plan.Cluster) *controllerpb.Cluster {
+	if c == nil {
+		return nil
+	}
+	return &controllerpb.Cluster{
+		Nodes: int64(c.Nodes), Tagged: int64(c.Tagged), Load: c.Load, Free: c.Free, NodeRate: c.NodeRate, ReadersPerSource: c.ReadersPerSource,
+		MaxReplication: int64(c.MaxReplication),
+	}
+}
+
+func decodeCluster(m *controllerpb.Cluster) *plan.Cluster {
+	if m == nil {
+		return nil
+	}
+	return &plan.Cluster{
+		Nodes: int(m.Nodes), Tagged: int(m.Tagged), Load: m.Load, Free: m.Free, NodeRate: m.NodeRate, ReadersPerSource: m.ReadersPerSource,
+		MaxReplication: int(m.MaxReplication),
+	}
 }
 
 func encodeUsage(u *plan.Usage) *controllerpb.Usage {
@@ -138,6 +167,7 @@ func encodeUsage(u *plan.Usage) *controllerpb.Usage {
 	}
 	return &controllerpb.Usage{
 		Held: u.Held, Rate: u.Rate, ByteHoursLeft: u.ByteHoursLeft, Egress: u.Egress, Cores: u.Cores, Memory: u.Memory, Placements: int64(u.Placements), Off: u.Off,
+		Expected: u.Expected,
 	}
 }
 
@@ -147,6 +177,7 @@ func decodeUsage(m *controllerpb.Usage) *plan.Usage {
 	}
 	return &plan.Usage{
 		Held: m.Held, Rate: m.Rate, ByteHoursLeft: m.ByteHoursLeft, Egress: m.Egress, Cores: m.Cores, Memory: m.Memory, Placements: int(m.Placements), Off: m.Off,
+		Expected: m.Expected,
 	}
 }
 
@@ -165,17 +196,27 @@ func decodeRanking(m *controllerpb.RankingReply) Ranking {
 
 // Encode returns the message.
 func (w Why) Encode() *controllerpb.WhyReply {
-	return &controllerpb.WhyReply{Path: w.Path, Known: w.Known, Standings: EncodeStandings(w.Standings), Policy: w.Policy}
+	return &controllerpb.WhyReply{
+		Path: w.Path, Known: w.Known, Standings: EncodeStandings(w.Standings), Policy: w.Policy, Ready: w.Ready, ReadyProblem: w.ReadyProblem,
+	}
+}
+
+func decodeWhy(m *controllerpb.WhyReply) Why {
+	return Why{Path: m.Path, Known: m.Known, Standings: decodeStandings(m.Standings), Policy: m.Policy, Ready: m.Ready, ReadyProblem: m.ReadyProblem}
 }
 
 // EncodeStandings returns the messages of placements.
 func EncodeStandings(list []plan.Standing) []*controllerpb.Standing {
 	out := make([]*controllerpb.Standing, 0, len(list))
 	for _, s := range list {
-		out = append(out, &controllerpb.Standing{
+		m := &controllerpb.Standing{
 			Id: uint64(s.ID), Path: s.Path, Site: s.Site, Means: string(s.Means), State: s.State, Job: s.Job, Emergency: s.Emergency, Bytes: s.Bytes,
 			Sources: int64(s.Sources), Extra: int64(s.Extra), Value: s.Value, Cost: s.Cost, Rank: s.Rank, LeftNs: int64(s.Left), Reason: string(s.Reason), Detail: s.Detail, Why: s.Why,
-		})
+		}
+		if p := s.Progress; p != nil {
+			m.Progress = &controllerpb.Progress{Done: p.Done, Total: p.Total, Rate: p.Rate}
+		}
+		out = append(out, m)
 	}
 	return out
 }
@@ -183,11 +224,15 @@ func EncodeStandings(list []plan.Standing) []*controllerpb.Standing {
 func decodeStandings(list []*controllerpb.Standing) []plan.Standing {
 	out := make([]plan.Standing, 0, len(list))
 	for _, m := range list {
-		out = append(out, plan.Standing{
+		s := plan.Standing{
 			ID: plan.ID(m.Id), Path: m.Path, Site: m.Site, Means: plan.Means(m.Means), State: m.State, Job: m.Job, Emergency: m.Emergency, Bytes: m.Bytes,
 			Sources: int(m.Sources), Extra: int(m.Extra), Value: m.Value, Cost: m.Cost, Rank: m.Rank, Left: time.Duration(m.LeftNs), Reason: plan.Reason(m.Reason), Detail: m.Detail,
 			Why: m.Why,
-		})
+		}
+		if p := m.Progress; p != nil {
+			s.Progress = &plan.Progress{Done: p.Done, Total: p.Total, Rate: p.Rate}
+		}
+		out = append(out, s)
 	}
 	return out
 }

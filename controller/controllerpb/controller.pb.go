@@ -73,9 +73,13 @@ type StatusReply struct {
 	Begun        []*Count `protobuf:"bytes,7,rep,name=begun,proto3" json:"begun,omitempty"`
 	Waiting      int64    `protobuf:"varint,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// usage and tally are absent for those who see one job only.
-	Usage         *Usage   `protobuf:"bytes,9,opt,name=usage,proto3" json:"usage,omitempty"`
-	Tally         *Tally   `protobuf:"bytes,10,opt,name=tally,proto3" json:"tally,omitempty"`
-	Problems      []string `protobuf:"bytes,11,rep,name=problems,proto3" json:"problems,omitempty"`
+	Usage    *Usage   `protobuf:"bytes,9,opt,name=usage,proto3" json:"usage,omitempty"`
+	Tally    *Tally   `protobuf:"bytes,10,opt,name=tally,proto3" json:"tally,omitempty"`
+	Problems []string `protobuf:"bytes,11,rep,name=problems,proto3" json:"problems,omitempty"`
+	// making is what is being made, the best first: what the caller sees of it.
+	Making []*Standing `protobuf:"bytes,12,rep,name=making,proto3" json:"making,omitempty"`
+	// cluster is absent for those who see one job only.
+	Cluster       *Cluster `protobuf:"bytes,13,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -187,6 +191,114 @@ func (x *StatusReply) GetProblems() []string {
 	return nil
 }
 
+func (x *StatusReply) GetMaking() []*Standing {
+	if x != nil {
+		return x.Making
+	}
+	return nil
+}
+
+func (x *StatusReply) GetCluster() *Cluster {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+// Cluster is what is believed of the cluster.
+type Cluster struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Nodes int64                  `protobuf:"varint,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// tagged have a directory of the storage type that replicas are raised on.
+	Tagged           int64   `protobuf:"varint,2,opt,name=tagged,proto3" json:"tagged,omitempty"`
+	Load             float64 `protobuf:"fixed64,3,opt,name=load,proto3" json:"load,omitempty"`
+	Free             int64   `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
+	NodeRate         int64   `protobuf:"varint,5,opt,name=node_rate,json=nodeRate,proto3" json:"node_rate,omitempty"`
+	ReadersPerSource float64 `protobuf:"fixed64,6,opt,name=readers_per_source,json=readersPerSource,proto3" json:"readers_per_source,omitempty"`
+	MaxReplication   int64   `protobuf:"varint,7,opt,name=max_replication,json=maxReplication,proto3" json:"max_replication,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Cluster) Reset() {
+	*x = Cluster{}
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cluster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cluster) ProtoMessage() {}
+
+func (x *Cluster) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
+func (*Cluster) Descriptor() ([]byte, []int) {
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Cluster) GetNodes() int64 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *Cluster) GetTagged() int64 {
+	if x != nil {
+		return x.Tagged
+	}
+	return 0
+}
+
+func (x *Cluster) GetLoad() float64 {
+	if x != nil {
+		return x.Load
+	}
+	return 0
+}
+
+func (x *Cluster) GetFree() int64 {
+	if x != nil {
+		return x.Free
+	}
+	return 0
+}
+
+func (x *Cluster) GetNodeRate() int64 {
+	if x != nil {
+		return x.NodeRate
+	}
+	return 0
+}
+
+func (x *Cluster) GetReadersPerSource() float64 {
+	if x != nil {
+		return x.ReadersPerSource
+	}
+	return 0
+}
+
+func (x *Cluster) GetMaxReplication() int64 {
+	if x != nil {
+		return x.MaxReplication
+	}
+	return 0
+}
+
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Means         string                 `protobuf:"bytes,1,opt,name=means,proto3" json:"means,omitempty"`
@@ -199,7 +311,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[2]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -211,7 +323,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[2]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -224,7 +336,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{2}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Count) GetMeans() string {
@@ -267,14 +379,16 @@ type Usage struct {
 	Memory        int64              `protobuf:"varint,6,opt,name=memory,proto3" json:"memory,omitempty"`
 	Placements    int64              `protobuf:"varint,7,opt,name=placements,proto3" json:"placements,omitempty"`
 	// off names the budgets that are switched off.
-	Off           []string `protobuf:"bytes,8,rep,name=off,proto3" json:"off,omitempty"`
+	Off []string `protobuf:"bytes,8,rep,name=off,proto3" json:"off,omitempty"`
+	// expected is the rate that the next copy to a site is expected to get.
+	Expected      map[string]int64 `protobuf:"bytes,9,rep,name=expected,proto3" json:"expected,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[3]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -286,7 +400,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[3]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -299,7 +413,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{3}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Usage) GetHeld() map[string]int64 {
@@ -358,6 +472,13 @@ func (x *Usage) GetOff() []string {
 	return nil
 }
 
+func (x *Usage) GetExpected() map[string]int64 {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
+}
+
 // Tally is what came of what was made.
 type Tally struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -370,13 +491,16 @@ type Tally struct {
 	CopyByteHours   float64                `protobuf:"fixed64,7,opt,name=copy_byte_hours,json=copyByteHours,proto3" json:"copy_byte_hours,omitempty"`
 	SourceByteHours float64                `protobuf:"fixed64,8,opt,name=source_byte_hours,json=sourceByteHours,proto3" json:"source_byte_hours,omitempty"`
 	SavedSeconds    float64                `protobuf:"fixed64,9,opt,name=saved_seconds,json=savedSeconds,proto3" json:"saved_seconds,omitempty"`
+	MeasuredStarts  int64                  `protobuf:"varint,10,opt,name=measured_starts,json=measuredStarts,proto3" json:"measured_starts,omitempty"`
+	Unhelped        int64                  `protobuf:"varint,11,opt,name=unhelped,proto3" json:"unhelped,omitempty"`
+	MeasuredSeconds float64                `protobuf:"fixed64,12,opt,name=measured_seconds,json=measuredSeconds,proto3" json:"measured_seconds,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Tally) Reset() {
 	*x = Tally{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[4]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -388,7 +512,7 @@ func (x *Tally) String() string {
 func (*Tally) ProtoMessage() {}
 
 func (x *Tally) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[4]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -401,7 +525,7 @@ func (x *Tally) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tally.ProtoReflect.Descriptor instead.
 func (*Tally) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{4}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Tally) GetInTime() int64 {
@@ -467,6 +591,27 @@ func (x *Tally) GetSavedSeconds() float64 {
 	return 0
 }
 
+func (x *Tally) GetMeasuredStarts() int64 {
+	if x != nil {
+		return x.MeasuredStarts
+	}
+	return 0
+}
+
+func (x *Tally) GetUnhelped() int64 {
+	if x != nil {
+		return x.Unhelped
+	}
+	return 0
+}
+
+func (x *Tally) GetMeasuredSeconds() float64 {
+	if x != nil {
+		return x.MeasuredSeconds
+	}
+	return 0
+}
+
 type RankingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// most bounds each list; 0 stands for 1,000.
@@ -477,7 +622,7 @@ type RankingRequest struct {
 
 func (x *RankingRequest) Reset() {
 	*x = RankingRequest{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[5]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +634,7 @@ func (x *RankingRequest) String() string {
 func (*RankingRequest) ProtoMessage() {}
 
 func (x *RankingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[5]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +647,7 @@ func (x *RankingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankingRequest.ProtoReflect.Descriptor instead.
 func (*RankingRequest) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{5}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RankingRequest) GetMost() int64 {
@@ -528,7 +673,7 @@ type RankingReply struct {
 
 func (x *RankingReply) Reset() {
 	*x = RankingReply{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[6]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +685,7 @@ func (x *RankingReply) String() string {
 func (*RankingReply) ProtoMessage() {}
 
 func (x *RankingReply) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[6]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +698,7 @@ func (x *RankingReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankingReply.ProtoReflect.Descriptor instead.
 func (*RankingReply) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{6}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RankingReply) GetStandings() []*Standing {
@@ -593,31 +738,33 @@ func (x *RankingReply) GetUsage() *Usage {
 
 // Standing is a placement, or one that is refused.
 type Standing struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	Site          string                 `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
-	Means         string                 `protobuf:"bytes,4,opt,name=means,proto3" json:"means,omitempty"`
-	State         string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
-	Job           string                 `protobuf:"bytes,6,opt,name=job,proto3" json:"job,omitempty"`
-	Emergency     bool                   `protobuf:"varint,7,opt,name=emergency,proto3" json:"emergency,omitempty"`
-	Bytes         int64                  `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Sources       int64                  `protobuf:"varint,9,opt,name=sources,proto3" json:"sources,omitempty"`
-	Value         float64                `protobuf:"fixed64,10,opt,name=value,proto3" json:"value,omitempty"`
-	Cost          float64                `protobuf:"fixed64,11,opt,name=cost,proto3" json:"cost,omitempty"`
-	Rank          float64                `protobuf:"fixed64,12,opt,name=rank,proto3" json:"rank,omitempty"`
-	LeftNs        int64                  `protobuf:"varint,13,opt,name=left_ns,json=leftNs,proto3" json:"left_ns,omitempty"`
-	Reason        string                 `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
-	Detail        string                 `protobuf:"bytes,15,opt,name=detail,proto3" json:"detail,omitempty"`
-	Why           string                 `protobuf:"bytes,16,opt,name=why,proto3" json:"why,omitempty"`
-	Extra         int64                  `protobuf:"varint,17,opt,name=extra,proto3" json:"extra,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Path      string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Site      string                 `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
+	Means     string                 `protobuf:"bytes,4,opt,name=means,proto3" json:"means,omitempty"`
+	State     string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	Job       string                 `protobuf:"bytes,6,opt,name=job,proto3" json:"job,omitempty"`
+	Emergency bool                   `protobuf:"varint,7,opt,name=emergency,proto3" json:"emergency,omitempty"`
+	Bytes     int64                  `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Sources   int64                  `protobuf:"varint,9,opt,name=sources,proto3" json:"sources,omitempty"`
+	Value     float64                `protobuf:"fixed64,10,opt,name=value,proto3" json:"value,omitempty"`
+	Cost      float64                `protobuf:"fixed64,11,opt,name=cost,proto3" json:"cost,omitempty"`
+	Rank      float64                `protobuf:"fixed64,12,opt,name=rank,proto3" json:"rank,omitempty"`
+	LeftNs    int64                  `protobuf:"varint,13,opt,name=left_ns,json=leftNs,proto3" json:"left_ns,omitempty"`
+	Reason    string                 `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail    string                 `protobuf:"bytes,15,opt,name=detail,proto3" json:"detail,omitempty"`
+	Why       string                 `protobuf:"bytes,16,opt,name=why,proto3" json:"why,omitempty"`
+	Extra     int64                  `protobuf:"varint,17,opt,name=extra,proto3" json:"extra,omitempty"`
+	// progress is absent where it is not known.
+	Progress      *Progress `protobuf:"bytes,18,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[7]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +776,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[7]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +789,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{7}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Standing) GetId() uint64 {
@@ -764,6 +911,74 @@ func (x *Standing) GetExtra() int64 {
 	return 0
 }
 
+func (x *Standing) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+// Progress is how far a making is: bytes made, of how many, and so many a second.
+type Progress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Done          int64                  `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	Total         int64                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	Rate          int64                  `protobuf:"varint,3,opt,name=rate,proto3" json:"rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Progress) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *Progress) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Progress) GetRate() int64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
 type WhyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// exactly one is set.
@@ -775,7 +990,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[8]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +1002,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[8]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +1015,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{8}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WhyRequest) GetId() uint64 {
@@ -823,14 +1038,17 @@ type WhyReply struct {
 	Known     string                 `protobuf:"bytes,2,opt,name=known,proto3" json:"known,omitempty"`
 	Standings []*Standing            `protobuf:"bytes,3,rep,name=standings,proto3" json:"standings,omitempty"`
 	// policy says which rules decide, for what the caller may see, a text of several lines each.
-	Policy        []string `protobuf:"bytes,4,rep,name=policy,proto3" json:"policy,omitempty"`
+	Policy []string `protobuf:"bytes,4,rep,name=policy,proto3" json:"policy,omitempty"`
+	// ready is how many nodes serve a hot file now, by rack; ready_problem says why that cannot be told.
+	Ready         map[string]int64 `protobuf:"bytes,5,rep,name=ready,proto3" json:"ready,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	ReadyProblem  string           `protobuf:"bytes,6,opt,name=ready_problem,json=readyProblem,proto3" json:"ready_problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WhyReply) Reset() {
 	*x = WhyReply{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[9]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +1060,7 @@ func (x *WhyReply) String() string {
 func (*WhyReply) ProtoMessage() {}
 
 func (x *WhyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[9]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +1073,7 @@ func (x *WhyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyReply.ProtoReflect.Descriptor instead.
 func (*WhyReply) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{9}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WhyReply) GetPath() string {
@@ -886,6 +1104,20 @@ func (x *WhyReply) GetPolicy() []string {
 	return nil
 }
 
+func (x *WhyReply) GetReady() map[string]int64 {
+	if x != nil {
+		return x.Ready
+	}
+	return nil
+}
+
+func (x *WhyReply) GetReadyProblem() string {
+	if x != nil {
+		return x.ReadyProblem
+	}
+	return ""
+}
+
 type RevokeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// exactly one is set.
@@ -900,7 +1132,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[10]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1144,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[10]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1157,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{10}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RevokeRequest) GetId() uint64 {
@@ -973,7 +1205,7 @@ type RevokeReply struct {
 
 func (x *RevokeReply) Reset() {
 	*x = RevokeReply{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[11]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1217,7 @@ func (x *RevokeReply) String() string {
 func (*RevokeReply) ProtoMessage() {}
 
 func (x *RevokeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[11]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1230,7 @@ func (x *RevokeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeReply.ProtoReflect.Descriptor instead.
 func (*RevokeReply) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{11}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RevokeReply) GetStandings() []*Standing {
@@ -1018,7 +1250,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[12]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1262,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[12]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1275,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{12}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DrainRequest) GetOff() bool {
@@ -1070,7 +1302,7 @@ type DrainReply struct {
 
 func (x *DrainReply) Reset() {
 	*x = DrainReply{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[13]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1314,7 @@ func (x *DrainReply) String() string {
 func (*DrainReply) ProtoMessage() {}
 
 func (x *DrainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[13]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1327,7 @@ func (x *DrainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainReply.ProtoReflect.Descriptor instead.
 func (*DrainReply) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{13}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DrainReply) GetWas() bool {
@@ -1115,7 +1347,7 @@ type SweepRequest struct {
 
 func (x *SweepRequest) Reset() {
 	*x = SweepRequest{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[14]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1359,7 @@ func (x *SweepRequest) String() string {
 func (*SweepRequest) ProtoMessage() {}
 
 func (x *SweepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[14]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1372,7 @@ func (x *SweepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepRequest.ProtoReflect.Descriptor instead.
 func (*SweepRequest) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{14}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SweepRequest) GetAll() bool {
@@ -1171,7 +1403,7 @@ type SweepReply struct {
 
 func (x *SweepReply) Reset() {
 	*x = SweepReply{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[15]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1415,7 @@ func (x *SweepReply) String() string {
 func (*SweepReply) ProtoMessage() {}
 
 func (x *SweepReply) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[15]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1428,7 @@ func (x *SweepReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepReply.ProtoReflect.Descriptor instead.
 func (*SweepReply) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{15}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SweepReply) GetSwept() []*Swept {
@@ -1231,7 +1463,7 @@ type Unread struct {
 
 func (x *Unread) Reset() {
 	*x = Unread{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[16]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1475,7 @@ func (x *Unread) String() string {
 func (*Unread) ProtoMessage() {}
 
 func (x *Unread) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[16]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1488,7 @@ func (x *Unread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unread.ProtoReflect.Descriptor instead.
 func (*Unread) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{16}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Unread) GetSite() string {
@@ -1290,7 +1522,7 @@ type Swept struct {
 
 func (x *Swept) Reset() {
 	*x = Swept{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[17]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1534,7 @@ func (x *Swept) String() string {
 func (*Swept) ProtoMessage() {}
 
 func (x *Swept) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[17]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1547,7 @@ func (x *Swept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Swept.ProtoReflect.Descriptor instead.
 func (*Swept) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{17}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Swept) GetSite() string {
@@ -1374,7 +1606,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[18]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1618,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[18]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1631,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{18}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AuditRequest) GetAfter() uint64 {
@@ -1460,7 +1692,7 @@ type AuditLine struct {
 
 func (x *AuditLine) Reset() {
 	*x = AuditLine{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[19]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1704,7 @@ func (x *AuditLine) String() string {
 func (*AuditLine) ProtoMessage() {}
 
 func (x *AuditLine) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[19]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1717,7 @@ func (x *AuditLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLine.ProtoReflect.Descriptor instead.
 func (*AuditLine) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{19}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AuditLine) GetNumber() uint64 {
@@ -1597,7 +1829,7 @@ type TimelineRequest struct {
 
 func (x *TimelineRequest) Reset() {
 	*x = TimelineRequest{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[20]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1841,7 @@ func (x *TimelineRequest) String() string {
 func (*TimelineRequest) ProtoMessage() {}
 
 func (x *TimelineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[20]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1854,7 @@ func (x *TimelineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimelineRequest.ProtoReflect.Descriptor instead.
 func (*TimelineRequest) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{20}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TimelineRequest) GetPath() string {
@@ -1652,7 +1884,7 @@ type TimelineReply struct {
 
 func (x *TimelineReply) Reset() {
 	*x = TimelineReply{}
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[21]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1896,7 @@ func (x *TimelineReply) String() string {
 func (*TimelineReply) ProtoMessage() {}
 
 func (x *TimelineReply) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_controllerpb_controller_proto_msgTypes[21]
+	mi := &file_controller_controllerpb_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1909,7 @@ func (x *TimelineReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimelineReply.ProtoReflect.Descriptor instead.
 func (*TimelineReply) Descriptor() ([]byte, []int) {
-	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{21}
+	return file_controller_controllerpb_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TimelineReply) GetTimelines() [][]byte {
@@ -1706,7 +1938,7 @@ var File_controller_controllerpb_controller_proto protoreflect.FileDescriptor
 const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\n" +
 	"(controller/controllerpb/controller.proto\x12\x17stepahead.controller.v1\"\x0f\n" +
-	"\rStatusRequest\"\x89\x03\n" +
+	"\rStatusRequest\"\x80\x04\n" +
 	"\vStatusReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1e\n" +
@@ -1721,12 +1953,22 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x05usage\x18\t \x01(\v2\x1e.stepahead.controller.v1.UsageR\x05usage\x124\n" +
 	"\x05tally\x18\n" +
 	" \x01(\v2\x1e.stepahead.controller.v1.TallyR\x05tally\x12\x1a\n" +
-	"\bproblems\x18\v \x03(\tR\bproblems\"W\n" +
+	"\bproblems\x18\v \x03(\tR\bproblems\x129\n" +
+	"\x06making\x18\f \x03(\v2!.stepahead.controller.v1.StandingR\x06making\x12:\n" +
+	"\acluster\x18\r \x01(\v2 .stepahead.controller.v1.ClusterR\acluster\"\xd3\x01\n" +
+	"\aCluster\x12\x14\n" +
+	"\x05nodes\x18\x01 \x01(\x03R\x05nodes\x12\x16\n" +
+	"\x06tagged\x18\x02 \x01(\x03R\x06tagged\x12\x12\n" +
+	"\x04load\x18\x03 \x01(\x01R\x04load\x12\x12\n" +
+	"\x04free\x18\x04 \x01(\x03R\x04free\x12\x1b\n" +
+	"\tnode_rate\x18\x05 \x01(\x03R\bnodeRate\x12,\n" +
+	"\x12readers_per_source\x18\x06 \x01(\x01R\x10readersPerSource\x12'\n" +
+	"\x0fmax_replication\x18\a \x01(\x03R\x0emaxReplication\"W\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05means\x18\x01 \x01(\tR\x05means\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x03 \x01(\x03R\x01n\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\x8a\x04\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\x91\x05\n" +
 	"\x05Usage\x12<\n" +
 	"\x04held\x18\x01 \x03(\v2(.stepahead.controller.v1.Usage.HeldEntryR\x04held\x12<\n" +
 	"\x04rate\x18\x02 \x03(\v2(.stepahead.controller.v1.Usage.RateEntryR\x04rate\x12Y\n" +
@@ -1737,7 +1979,8 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\n" +
 	"placements\x18\a \x01(\x03R\n" +
 	"placements\x12\x10\n" +
-	"\x03off\x18\b \x03(\tR\x03off\x1a7\n" +
+	"\x03off\x18\b \x03(\tR\x03off\x12H\n" +
+	"\bexpected\x18\t \x03(\v2,.stepahead.controller.v1.Usage.ExpectedEntryR\bexpected\x1a7\n" +
 	"\tHeldEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a7\n" +
@@ -1746,7 +1989,10 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a@\n" +
 	"\x12ByteHoursLeftEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x9e\x02\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1a;\n" +
+	"\rExpectedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8e\x03\n" +
 	"\x05Tally\x12\x17\n" +
 	"\ain_time\x18\x01 \x01(\x03R\x06inTime\x12\x12\n" +
 	"\x04late\x18\x02 \x01(\x03R\x04late\x12\x16\n" +
@@ -1756,7 +2002,11 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x0fidle_byte_hours\x18\x06 \x01(\x01R\ridleByteHours\x12&\n" +
 	"\x0fcopy_byte_hours\x18\a \x01(\x01R\rcopyByteHours\x12*\n" +
 	"\x11source_byte_hours\x18\b \x01(\x01R\x0fsourceByteHours\x12#\n" +
-	"\rsaved_seconds\x18\t \x01(\x01R\fsavedSeconds\"$\n" +
+	"\rsaved_seconds\x18\t \x01(\x01R\fsavedSeconds\x12'\n" +
+	"\x0fmeasured_starts\x18\n" +
+	" \x01(\x03R\x0emeasuredStarts\x12\x1a\n" +
+	"\bunhelped\x18\v \x01(\x03R\bunhelped\x12)\n" +
+	"\x10measured_seconds\x18\f \x01(\x01R\x0fmeasuredSeconds\"$\n" +
 	"\x0eRankingRequest\x12\x12\n" +
 	"\x04most\x18\x01 \x01(\x03R\x04most\"\xf5\x01\n" +
 	"\fRankingReply\x12?\n" +
@@ -1765,7 +2015,7 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\arefused\x18\x03 \x03(\v2!.stepahead.controller.v1.StandingR\arefused\x12\x1f\n" +
 	"\vrefused_all\x18\x04 \x01(\x03R\n" +
 	"refusedAll\x124\n" +
-	"\x05usage\x18\x05 \x01(\v2\x1e.stepahead.controller.v1.UsageR\x05usage\"\xfd\x02\n" +
+	"\x05usage\x18\x05 \x01(\v2\x1e.stepahead.controller.v1.UsageR\x05usage\"\xbc\x03\n" +
 	"\bStanding\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
@@ -1784,16 +2034,27 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x06reason\x18\x0e \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x0f \x01(\tR\x06detail\x12\x10\n" +
 	"\x03why\x18\x10 \x01(\tR\x03why\x12\x14\n" +
-	"\x05extra\x18\x11 \x01(\x03R\x05extra\"0\n" +
+	"\x05extra\x18\x11 \x01(\x03R\x05extra\x12=\n" +
+	"\bprogress\x18\x12 \x01(\v2!.stepahead.controller.v1.ProgressR\bprogress\"H\n" +
+	"\bProgress\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x12\n" +
+	"\x04rate\x18\x03 \x01(\x03R\x04rate\"0\n" +
 	"\n" +
 	"WhyRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\tR\x04path\"\x8d\x01\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\"\xb0\x02\n" +
 	"\bWhyReply\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05known\x18\x02 \x01(\tR\x05known\x12?\n" +
 	"\tstandings\x18\x03 \x03(\v2!.stepahead.controller.v1.StandingR\tstandings\x12\x16\n" +
-	"\x06policy\x18\x04 \x03(\tR\x06policy\"p\n" +
+	"\x06policy\x18\x04 \x03(\tR\x06policy\x12B\n" +
+	"\x05ready\x18\x05 \x03(\v2,.stepahead.controller.v1.WhyReply.ReadyEntryR\x05ready\x12#\n" +
+	"\rready_problem\x18\x06 \x01(\tR\freadyProblem\x1a8\n" +
+	"\n" +
+	"ReadyEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"p\n" +
 	"\rRevokeRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x10\n" +
@@ -1877,70 +2138,79 @@ func file_controller_controllerpb_controller_proto_rawDescGZIP() []byte {
 	return file_controller_controllerpb_controller_proto_rawDescData
 }
 
-var file_controller_controllerpb_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_controller_controllerpb_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_controller_controllerpb_controller_proto_goTypes = []any{
 	(*StatusRequest)(nil),   // 0: stepahead.controller.v1.StatusRequest
 	(*StatusReply)(nil),     // 1: stepahead.controller.v1.StatusReply
-	(*Count)(nil),           // 2: stepahead.controller.v1.Count
-	(*Usage)(nil),           // 3: stepahead.controller.v1.Usage
-	(*Tally)(nil),           // 4: stepahead.controller.v1.Tally
-	(*RankingRequest)(nil),  // 5: stepahead.controller.v1.RankingRequest
-	(*RankingReply)(nil),    // 6: stepahead.controller.v1.RankingReply
-	(*Standing)(nil),        // 7: stepahead.controller.v1.Standing
-	(*WhyRequest)(nil),      // 8: stepahead.controller.v1.WhyRequest
-	(*WhyReply)(nil),        // 9: stepahead.controller.v1.WhyReply
-	(*RevokeRequest)(nil),   // 10: stepahead.controller.v1.RevokeRequest
-	(*RevokeReply)(nil),     // 11: stepahead.controller.v1.RevokeReply
-	(*DrainRequest)(nil),    // 12: stepahead.controller.v1.DrainRequest
-	(*DrainReply)(nil),      // 13: stepahead.controller.v1.DrainReply
-	(*SweepRequest)(nil),    // 14: stepahead.controller.v1.SweepRequest
-	(*SweepReply)(nil),      // 15: stepahead.controller.v1.SweepReply
-	(*Unread)(nil),          // 16: stepahead.controller.v1.Unread
-	(*Swept)(nil),           // 17: stepahead.controller.v1.Swept
-	(*AuditRequest)(nil),    // 18: stepahead.controller.v1.AuditRequest
-	(*AuditLine)(nil),       // 19: stepahead.controller.v1.AuditLine
-	(*TimelineRequest)(nil), // 20: stepahead.controller.v1.TimelineRequest
-	(*TimelineReply)(nil),   // 21: stepahead.controller.v1.TimelineReply
-	nil,                     // 22: stepahead.controller.v1.Usage.HeldEntry
-	nil,                     // 23: stepahead.controller.v1.Usage.RateEntry
-	nil,                     // 24: stepahead.controller.v1.Usage.ByteHoursLeftEntry
+	(*Cluster)(nil),         // 2: stepahead.controller.v1.Cluster
+	(*Count)(nil),           // 3: stepahead.controller.v1.Count
+	(*Usage)(nil),           // 4: stepahead.controller.v1.Usage
+	(*Tally)(nil),           // 5: stepahead.controller.v1.Tally
+	(*RankingRequest)(nil),  // 6: stepahead.controller.v1.RankingRequest
+	(*RankingReply)(nil),    // 7: stepahead.controller.v1.RankingReply
+	(*Standing)(nil),        // 8: stepahead.controller.v1.Standing
+	(*Progress)(nil),        // 9: stepahead.controller.v1.Progress
+	(*WhyRequest)(nil),      // 10: stepahead.controller.v1.WhyRequest
+	(*WhyReply)(nil),        // 11: stepahead.controller.v1.WhyReply
+	(*RevokeRequest)(nil),   // 12: stepahead.controller.v1.RevokeRequest
+	(*RevokeReply)(nil),     // 13: stepahead.controller.v1.RevokeReply
+	(*DrainRequest)(nil),    // 14: stepahead.controller.v1.DrainRequest
+	(*DrainReply)(nil),      // 15: stepahead.controller.v1.DrainReply
+	(*SweepRequest)(nil),    // 16: stepahead.controller.v1.SweepRequest
+	(*SweepReply)(nil),      // 17: stepahead.controller.v1.SweepReply
+	(*Unread)(nil),          // 18: stepahead.controller.v1.Unread
+	(*Swept)(nil),           // 19: stepahead.controller.v1.Swept
+	(*AuditRequest)(nil),    // 20: stepahead.controller.v1.AuditRequest
+	(*AuditLine)(nil),       // 21: stepahead.controller.v1.AuditLine
+	(*TimelineRequest)(nil), // 22: stepahead.controller.v1.TimelineRequest
+	(*TimelineReply)(nil),   // 23: stepahead.controller.v1.TimelineReply
+	nil,                     // 24: stepahead.controller.v1.Usage.HeldEntry
+	nil,                     // 25: stepahead.controller.v1.Usage.RateEntry
+	nil,                     // 26: stepahead.controller.v1.Usage.ByteHoursLeftEntry
+	nil,                     // 27: stepahead.controller.v1.Usage.ExpectedEntry
+	nil,                     // 28: stepahead.controller.v1.WhyReply.ReadyEntry
 }
 var file_controller_controllerpb_controller_proto_depIdxs = []int32{
-	2,  // 0: stepahead.controller.v1.StatusReply.begun:type_name -> stepahead.controller.v1.Count
-	3,  // 1: stepahead.controller.v1.StatusReply.usage:type_name -> stepahead.controller.v1.Usage
-	4,  // 2: stepahead.controller.v1.StatusReply.tally:type_name -> stepahead.controller.v1.Tally
-	22, // 3: stepahead.controller.v1.Usage.held:type_name -> stepahead.controller.v1.Usage.HeldEntry
-	23, // 4: stepahead.controller.v1.Usage.rate:type_name -> stepahead.controller.v1.Usage.RateEntry
-	24, // 5: stepahead.controller.v1.Usage.byte_hours_left:type_name -> stepahead.controller.v1.Usage.ByteHoursLeftEntry
-	7,  // 6: stepahead.controller.v1.RankingReply.standings:type_name -> stepahead.controller.v1.Standing
-	7,  // 7: stepahead.controller.v1.RankingReply.refused:type_name -> stepahead.controller.v1.Standing
-	3,  // 8: stepahead.controller.v1.RankingReply.usage:type_name -> stepahead.controller.v1.Usage
-	7,  // 9: stepahead.controller.v1.WhyReply.standings:type_name -> stepahead.controller.v1.Standing
-	7,  // 10: stepahead.controller.v1.RevokeReply.standings:type_name -> stepahead.controller.v1.Standing
-	17, // 11: stepahead.controller.v1.SweepReply.swept:type_name -> stepahead.controller.v1.Swept
-	7,  // 12: stepahead.controller.v1.SweepReply.standings:type_name -> stepahead.controller.v1.Standing
-	16, // 13: stepahead.controller.v1.SweepReply.unread:type_name -> stepahead.controller.v1.Unread
-	0,  // 14: stepahead.controller.v1.Control.Status:input_type -> stepahead.controller.v1.StatusRequest
-	5,  // 15: stepahead.controller.v1.Control.Ranking:input_type -> stepahead.controller.v1.RankingRequest
-	8,  // 16: stepahead.controller.v1.Control.Why:input_type -> stepahead.controller.v1.WhyRequest
-	10, // 17: stepahead.controller.v1.Control.Revoke:input_type -> stepahead.controller.v1.RevokeRequest
-	12, // 18: stepahead.controller.v1.Control.Drain:input_type -> stepahead.controller.v1.DrainRequest
-	14, // 19: stepahead.controller.v1.Control.Sweep:input_type -> stepahead.controller.v1.SweepRequest
-	18, // 20: stepahead.controller.v1.Control.Audit:input_type -> stepahead.controller.v1.AuditRequest
-	20, // 21: stepahead.controller.v1.Control.Timeline:input_type -> stepahead.controller.v1.TimelineRequest
-	1,  // 22: stepahead.controller.v1.Control.Status:output_type -> stepahead.controller.v1.StatusReply
-	6,  // 23: stepahead.controller.v1.Control.Ranking:output_type -> stepahead.controller.v1.RankingReply
-	9,  // 24: stepahead.controller.v1.Control.Why:output_type -> stepahead.controller.v1.WhyReply
-	11, // 25: stepahead.controller.v1.Control.Revoke:output_type -> stepahead.controller.v1.RevokeReply
-	13, // 26: stepahead.controller.v1.Control.Drain:output_type -> stepahead.controller.v1.DrainReply
-	15, // 27: stepahead.controller.v1.Control.Sweep:output_type -> stepahead.controller.v1.SweepReply
-	19, // 28: stepahead.controller.v1.Control.Audit:output_type -> stepahead.controller.v1.AuditLine
-	21, // 29: stepahead.controller.v1.Control.Timeline:output_type -> stepahead.controller.v1.TimelineReply
-	22, // [22:30] is the sub-list for method output_type
-	14, // [14:22] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	3,  // 0: stepahead.controller.v1.StatusReply.begun:type_name -> stepahead.controller.v1.Count
+	4,  // 1: stepahead.controller.v1.StatusReply.usage:type_name -> stepahead.controller.v1.Usage
+	5,  // 2: stepahead.controller.v1.StatusReply.tally:type_name -> stepahead.controller.v1.Tally
+	8,  // 3: stepahead.controller.v1.StatusReply.making:type_name -> stepahead.controller.v1.Standing
+	2,  // 4: stepahead.controller.v1.StatusReply.cluster:type_name -> stepahead.controller.v1.Cluster
+	24, // 5: stepahead.controller.v1.Usage.held:type_name -> stepahead.controller.v1.Usage.HeldEntry
+	25, // 6: stepahead.controller.v1.Usage.rate:type_name -> stepahead.controller.v1.Usage.RateEntry
+	26, // 7: stepahead.controller.v1.Usage.byte_hours_left:type_name -> stepahead.controller.v1.Usage.ByteHoursLeftEntry
+	27, // 8: stepahead.controller.v1.Usage.expected:type_name -> stepahead.controller.v1.Usage.ExpectedEntry
+	8,  // 9: stepahead.controller.v1.RankingReply.standings:type_name -> stepahead.controller.v1.Standing
+	8,  // 10: stepahead.controller.v1.RankingReply.refused:type_name -> stepahead.controller.v1.Standing
+	4,  // 11: stepahead.controller.v1.RankingReply.usage:type_name -> stepahead.controller.v1.Usage
+	9,  // 12: stepahead.controller.v1.Standing.progress:type_name -> stepahead.controller.v1.Progress
+	8,  // 13: stepahead.controller.v1.WhyReply.standings:type_name -> stepahead.controller.v1.Standing
+	28, // 14: stepahead.controller.v1.WhyReply.ready:type_name -> stepahead.controller.v1.WhyReply.ReadyEntry
+	8,  // 15: stepahead.controller.v1.RevokeReply.standings:type_name -> stepahead.controller.v1.Standing
+	19, // 16: stepahead.controller.v1.SweepReply.swept:type_name -> stepahead.controller.v1.Swept
+	8,  // 17: stepahead.controller.v1.SweepReply.standings:type_name -> stepahead.controller.v1.Standing
+	18, // 18: stepahead.controller.v1.SweepReply.unread:type_name -> stepahead.controller.v1.Unread
+	0,  // 19: stepahead.controller.v1.Control.Status:input_type -> stepahead.controller.v1.StatusRequest
+	6,  // 20: stepahead.controller.v1.Control.Ranking:input_type -> stepahead.controller.v1.RankingRequest
+	10, // 21: stepahead.controller.v1.Control.Why:input_type -> stepahead.controller.v1.WhyRequest
+	12, // 22: stepahead.controller.v1.Control.Revoke:input_type -> stepahead.controller.v1.RevokeRequest
+	14, // 23: stepahead.controller.v1.Control.Drain:input_type -> stepahead.controller.v1.DrainRequest
+	16, // 24: stepahead.controller.v1.Control.Sweep:input_type -> stepahead.controller.v1.SweepRequest
+	20, // 25: stepahead.controller.v1.Control.Audit:input_type -> stepahead.controller.v1.AuditRequest
+	22, // 26: stepahead.controller.v1.Control.Timeline:input_type -> stepahead.controller.v1.TimelineRequest
+	1,  // 27: stepahead.controller.v1.Control.Status:output_type -> stepahead.controller.v1.StatusReply
+	7,  // 28: stepahead.controller.v1.Control.Ranking:output_type -> stepahead.controller.v1.RankingReply
+	11, // 29: stepahead.controller.v1.Control.Why:output_type -> stepahead.controller.v1.WhyReply
+	13, // 30: stepahead.controller.v1.Control.Revoke:output_type -> stepahead.controller.v1.RevokeReply
+	15, // 31: stepahead.controller.v1.Control.Drain:output_type -> stepahead.controller.v1.DrainReply
+	17, // 32: stepahead.controller.v1.Control.Sweep:output_type -> stepahead.controller.v1.SweepReply
+	21, // 33: stepahead.controller.v1.Control.Audit:output_type -> stepahead.controller.v1.AuditLine
+	23, // 34: stepahead.controller.v1.Control.Timeline:output_type -> stepahead.controller.v1.TimelineReply
+	27, // [27:35] is the sub-list for method output_type
+	19, // [19:27] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_controller_controllerpb_controller_proto_init() }
@@ -1954,7 +2224,7 @@ func file_controller_controllerpb_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_controllerpb_controller_proto_rawDesc), len(file_controller_controllerpb_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

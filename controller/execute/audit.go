@@ -96,7 +96,7 @@ func (r refusals) news(a plan.Refuse, now time.Duration) bool {
 }
 
 func (l *loop) refuse(a plan.Refuse) {
-	l.e.count(func(s *Stats) { s.Refused++ })
+	l.e.count(func(s *Stats) { s.Refused[a.Reason]++ })
 	if !l.refused.news(a, l.e.o.Clock.Now()) {
 		return
 	}

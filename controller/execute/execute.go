@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,8 +102,8 @@ type Stats struct {
 	JournalDown   bool
 	// Strays are leavings of other controllers, or of this one's past, that were undone, Lost placements that were not there any more.
 	Strays, Lost int64
-	// Refused are the planner's refusals.
-	Refused int64
+	// Refused are the planner's refusals, by their reason.
+	Refused map[plan.Reason]int64
 	// Abandoned are calls of makers that did not return long after they were to end.
 	Abandoned int64
 }
@@ -116,8 +117,9 @@ type Engine struct {
 	lost    atomic.Pointer[error]
 	over    chan struct{} // closed when the lease is lost
 
-	mu    sync.Mutex
-	stats Stats
+	mu     sync.Mutex
+	stats  Stats
+	meters map[plan.ID]*meter // of makings under way
 }
 
 // call is something that the loop is to do.
@@ -147,7 +149,8 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{o: o, calls: make(chan call), ran: make(chan struct{}, 1), stopped: make(chan struct{}), over: make(chan struct{})}
 	e.ran <- struct{}{}
-	e.stats = Stats{Begun: make(map[string]int64), Failed: make(map[string]int64)}
+	e.stats = Stats{Begun: make(map[string]int64), Failed: make(map[string]int64), Refused: make(map[plan.Reason]int64)}
+	e.meters = make(map[plan.ID]*meter)
 	return e, nil
 }
 
@@ -191,13 +194,7 @@ func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.stats
-	s.Begun, s.Failed = make(map[string]int64), make(map[string]int64)
-	for name, n := range e.stats.Begun {
-		s.Begun[name] = n
-	}
-	for name, n := range e.stats.Failed {
-		s.Failed[name] = n
-	}
+	s.Begun, s.Failed, s.Refused = maps.Clone(s.Begun), maps.Clone(s.Failed), maps.Clone(s.Refused)
 	return s
 }
 

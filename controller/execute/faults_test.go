@@ -141,7 +141,7 @@ func TestTheSameHintAThousandTimes(t *testing.T) {
 		if n := r.count("refuse"); n == 0 || n > 4 {
 			t.Errorf("%d refusals are audited", n)
 		}
-		if n := r.e.Stats().Refused; n != 1000 {
+		if n := r.e.Stats().Refused[plan.ReasonInvalid]; n != 1000 {
 			t.Errorf("%d refusals are counted", n)
 		}
 		stop(t, r)

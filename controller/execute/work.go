@@ -155,10 +155,13 @@ func (e *Engine) act(ctx context.Context, r *result) error {
 	tools := controller.Tools{
 		Fence:    func(ctx context.Context) error { return e.fence(ctx, t) },
 		Rate:     t.rate.get,
-		Progress: func(int64) {},
+		Progress: func(int64) {}, // only of makings
 	}
 	switch t.verb {
 	case makeVerb:
+		m, end := e.measure(t)
+		defer end()
+		tools.Progress = func(bytes int64) { m.told(bytes, e.o.Clock.Now()) }
 		t.rate.begin(e.o.Clock.Now())
 		defer func() { r.done.Took = t.rate.end(e.o.Clock.Now()) }()
 		made, err := t.maker.Make(ctx, t.on, tools)

@@ -101,8 +101,11 @@ func fanOut(r taken) (events []plan.Event) {
 	if !ended && r.Start.Phase != hints.Opened.String() {
 		return nil // of a newer agent
 	}
+	if s := r.Start; ended && s.LastMS > 0 {
+		events = append(events, plan.Took{Job: r.Job, Run: r.Run, Paths: r.Paths(), Last: time.Duration(s.LastMS) * time.Millisecond, Bytes: s.Bytes})
+	}
 	if len(r.Start.Files) == 0 {
-		return []plan.Event{plan.FanOut{Job: r.Job, Run: r.Run, Ended: ended}}
+		return append(events, plan.FanOut{Job: r.Job, Run: r.Run, Ended: ended})
 	}
 	for _, f := range r.Start.Files {
 		events = append(events, plan.FanOut{Job: r.Job, Run: r.Run, Path: f.Path, Ended: ended})

@@ -46,6 +46,10 @@ func told(tr *translator, records ...taken) (all []string) {
 
 func TestEvents(t *testing.T) {
 	ended := said("j", "e", nil)
+	timed := func(phase relay.Record) relay.Record {
+		phase.Start.MedianMS, phase.Start.LastMS, phase.Start.Bytes = 1000, 2500, 5
+		return phase
+	}
 	for name, c := range map[string]struct {
 		records []taken
 		want    []string
@@ -54,6 +58,10 @@ func TestEvents(t *testing.T) {
 			[]string{"j starts 8", `j/r fanout "/ck" false`, `j/r fanout "" true`}},
 		"several files": {[]taken{at(1, start("r", "1")), at(3, phase("r", "3", "read", "/a", "/b"))},
 			[]string{"j starts 8", `j/r fanout "/a" true`, `j/r fanout "/b" true`}},
+		"how long it took": {[]taken{at(3, timed(phase("r", "3", "read", "/a", "/b"))), at(1, start("r", "1"))},
+			[]string{"j starts 8", `j/r took 2.5s for 5 of ["/a" "/b"]`, `j/r fanout "/a" true`, `j/r fanout "/b" true`}},
+		"how long it took until it was opened": {[]taken{at(1, start("r", "1")), at(3, timed(phase("r", "3", "opened")))},
+			[]string{"j starts 8", `j/r fanout "" false`}},
 		"before its announcement": {[]taken{at(3, phase("r", "3", "read")), at(1, start("r", "1"))},
 			[]string{"j starts 8", `j/r fanout "" true`}},
 		"ranks of another name": {[]taken{at(1, start("launcher", "1")), at(2, phase("ranks", "2", "opened"))},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -59,6 +60,9 @@ type FactsOptions struct {
 	HostsShare bool
 	// Sources returns how many sources a file has by the controller's doing; 0: no more than it had. [SourcesOf] makes one. Default: none has.
 	Sources func(ctx context.Context, path string) int
+	// Readers returns how many readers a run's start announced of each of some files, 0 where it announced none: of starts that do not say how much a rank read, it is
+	// taken from that. [ReadersOf] makes one. Default: none is known.
+	Readers func(ctx context.Context, job, run string, paths []string) []int
 	// Every is the time between two looks, ProbeEvery between two probes of a site, of ProbeBytes each. Defaults 30 s, 10 min, 4 MiB.
 	Every, ProbeEvery time.Duration
 	ProbeBytes        int
@@ -80,6 +84,9 @@ func (o FactsOptions) withDefaults() (FactsOptions, error) {
 	if o.Sources == nil {
 		o.Sources = func(context.Context, string) int { return 0 }
 	}
+	if o.Readers == nil {
+		o.Readers = func(_ context.Context, _, _ string, paths []string) []int { return make([]int, len(paths)) }
+	}
 	if o.Report == nil {
 		o.Report = func(error) {}
 	}
@@ -94,6 +101,7 @@ type Facts struct {
 	o     FactsOptions
 	reads chan relay.Record
 	ready chan struct{}
+	nodes atomic.Pointer[[]store.Node] // as they were last
 
 	sites   []*site
 	starts  starts // of the goroutine that looks at home, as is what follows
@@ -116,12 +124,20 @@ func NewFacts(o FactsOptions) (*Facts, error) {
 	return f, nil
 }
 
-// Read takes what ranks say of how long their start took: an Options.Read. It waits for nothing.
+// Read takes what ranks say of how long their start took. It waits for nothing.
 func (f *Facts) Read(r relay.Record) {
 	select {
 	case f.reads <- r:
 	default: // one of many
 	}
+}
+
+// Nodes are those of the cluster as it told of them last; none where it does not. They are not to be changed.
+func (f *Facts) Nodes() []store.Node {
+	if nodes := f.nodes.Load(); nodes != nil {
+		return *nodes
+	}
+	return nil
 }
 
 // Ready is closed when everything was looked at once, and told, or soon, whatever does not answer. What jobs foretell should be told afterwards: a planner that does not know
@@ -244,6 +260,7 @@ func (f *Facts) lookAtCluster(ctx context.Context) error {
 	asked, cancel := context.WithTimeout(ctx, askTime)
 	nodes, err := nodesOf(asked, f.o.Stores.Home())
 	cancel()
+	f.nodes.Store(&nodes) // none where they are not known now
 	s := survey{configured: f.o.Cluster, tagged: f.o.Looker.o.Tagged, free: f.o.FreeShare, transfers: f.o.Transfers}
 	if e, known := f.starts.estimate(); known && f.o.Measured {
 		s.configured.NodeRate, s.configured.ReadersPerSource = int64(e.nodeRate), e.readersPerSource
@@ -287,15 +304,18 @@ func tell(ctx context.Context, e Engine, ev plan.Event) error {
 // observe learns from a start that is over: how many bytes a second its last reader got, and how many readers there were at each source.
 func (f *Facts) observe(ctx context.Context, r relay.Record) {
 	s := r.Start
-	if s == nil || s.Bytes <= 0 || s.LastMS <= 0 || s.Ranks == 0 {
+	if s == nil || s.LastMS <= 0 || s.Ranks == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	sources := 0
-	for _, file := range f.o.Looker.Look(ctx, f.files(ctx, r.Paths())) {
+	sources, announced := 0, 0.0
+	files := f.files(ctx, r.Paths())
+	announcedOf := f.o.Readers(ctx, r.Job, r.Run, files)
+	for i, file := range f.o.Looker.Look(ctx, files) {
 		if file.Identity != "" && file.Size > 0 {
 			sources += max(file.Replicas*file.Blocks, f.o.Sources(ctx, file.Path))
+			announced += float64(file.Size) * float64(announcedOf[i])
 		}
 	}
 	if f.cluster.Nodes > 0 {
@@ -305,8 +325,24 @@ func (f *Facts) observe(ctx context.Context, r relay.Record) {
 	if f.o.HostsShare && s.RanksPerHost > 0 {
 		readers = (s.Ranks + s.RanksPerHost - 1) / s.RanksPerHost
 	}
+	bytes := float64(s.Bytes)
+	if s.Bytes <= 0 {
+		bytes = announced / float64(readers)
+	}
 	if sources > 0 {
-		f.starts.add(observation{readers: float64(readers) / float64(sources), rate: 1000 * float64(s.Bytes) / float64(s.LastMS)})
+		f.starts.add(observation{readers: float64(readers) / float64(sources), rate: 1000 * bytes / float64(s.LastMS)})
+	}
+}
+
+// ReadersOf returns a FactsOptions.Readers that asks the planner; ask is execute.Engine.Ask.
+func ReadersOf(ask func(ctx context.Context, f func(p *plan.Planner, now time.Duration)) error) func(ctx context.Context, job, run string, paths []string) []int {
+	return func(ctx context.Context, job, run string, paths []string) []int {
+		readers := make([]int, len(paths))
+		var known []int
+		if ask(ctx, func(p *plan.Planner, _ time.Duration) { known = p.Readers(job, run, paths) }) == nil {
+			copy(readers, known)
+		}
+		return readers
 	}
 }
 

@@ -294,32 +294,42 @@ func TestLeavesNoProbe(t *testing.T) {
 func TestLearns(t *testing.T) {
 	files := map[string]clusterFile{}
 	for i, name := range []string{"/ck/a", "/ck/b"} {
-		files[name] = clusterFile{size: int64(i + 1), rows: rows(slices.Repeat([]int{3}, i+1)...)}
+		files[name] = clusterFile{size: int64(i+1) << 20, rows: rows(slices.Repeat([]int{3}, i+1)...)}
 	}
 	st, _ := folder(t, map[string]string{"ck/a": "", "ck/b": "", "ck/deeper/c": ""})
-	for _, row := range []struct{ measured, share bool }{{}, {true, false}, {true, true}} {
+	ranks := 0
+	for _, row := range []struct{ measured, share, announced bool }{{}, {measured: true}, {measured: true, share: true}, {measured: true, announced: true}} {
 		home := &listed{cluster: &cluster{Store: st, files: files}, nodes: nodes(100, nil)}
 		f, k, _ := facts(t, home, nil, func(o *FactsOptions) {
 			o.Measured, o.HostsShare = row.measured, row.share
 			o.Sources = func(_ context.Context, path string) int { return map[string]int{"/ck/a": 4, "/ck/b": 2}[path] }
+			o.Readers = func(_ context.Context, job, run string, paths []string) []int {
+				if job != "j" || run != "r" || !slices.Equal(paths, []string{"/ck/a", "/ck/b"}) {
+					t.Errorf("asked for the readers of %q by %s/%s", paths, job, run)
+				}
+				return []int{ranks, ranks / 2} // half of them read b too, which has 2 MiB
+			}
 		})
 		must(t, turnOnce(t.Context(), f))
 		k.take()
 		f.Read(relay.Record{}) // is no start
+		f.observe(t.Context(), <-f.reads)
 		const sources, knee, rate = 4 + 6, 6.0, 1e7
 		for i := range 30 {
-			ranks := 20 << (i % 4) // 2 to 16 at a source
+			ranks = 20 << (i % 4) // 2 to 16 at a source
 			last := 1000 * max(1, float64(ranks)/sources/knee)
+			bytes := int64(rate)
+			if row.announced {
+				bytes = 0
+			}
 			hosts := 1
 			if row.share {
 				hosts = 8
 			}
-			f.Read(relay.Record{Start: &relay.Start{
-				Phase: "read", Ranks: uint32(ranks * hosts), RanksPerHost: uint32(hosts), Files: []relay.HotFile{{Path: "/ck", Readers: 1}}, LastMS: int64(last), Bytes: rate,
+			f.Read(relay.Record{Job: "j", Run: "r", Start: &relay.Start{
+				Phase: "read", Ranks: uint32(ranks * hosts), RanksPerHost: uint32(hosts), Files: []relay.HotFile{{Path: "/ck", Readers: 1}}, LastMS: int64(last), Bytes: bytes,
 			}})
-		}
-		for len(f.reads) > 0 {
-			f.observe(t.Context(), <-f.reads)
+			f.observe(t.Context(), <-f.reads) // while ranks is what it was
 		}
 		must(t, turnOnce(t.Context(), f))
 		got := k.take()
@@ -332,8 +342,12 @@ func TestLearns(t *testing.T) {
 		if len(got) != 1 {
 			t.Fatalf("%+v", got)
 		}
+		each := rate // bytes of one reader a second, up to the knee
+		if row.announced {
+			each = 2 << 20
+		}
 		c := got[0].(plan.ClusterChanged).Cluster
-		if apartBy(c.ReadersPerSource, knee) > 1.35 || apartBy(float64(c.NodeRate), rate*knee) > 1.2 {
+		if apartBy(c.ReadersPerSource, knee) > 1.35 || apartBy(float64(c.NodeRate), each*knee) > 1.2 {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -367,6 +381,38 @@ func TestSourcesOf(t *testing.T) {
 	gone = errors.New("gone")
 	if n := of(t.Context(), "/f"); n != 0 {
 		t.Errorf("%d sources", n)
+	}
+}
+
+// TestReadersOf: how many ranks read a file is asked of the planner: of the run's own start, else of the job's newest. A host that shares is one reader.
+func TestReadersOf(t *testing.T) {
+	for _, share := range []bool{false, true} {
+		p := plan.New(plan.Options{HostsShare: share})
+		r := said("j", "1", &relay.Start{Ranks: 64, RanksPerHost: 8, Files: []relay.HotFile{{Path: "/a", Readers: 64}, {Path: "/b", Readers: 20}}})
+		r.Run = "launcher"
+		p.Step(plan.Hint{Record: r}, 0)
+		var fail error
+		readers := ReadersOf(func(_ context.Context, f func(p *plan.Planner, now time.Duration)) error {
+			if fail == nil {
+				f(p, 0)
+			}
+			return fail
+		})
+		want := []int{20, 0, 64}
+		if share {
+			want = []int{3, 0, 8}
+		}
+		for _, run := range []string{"launcher", "ranks"} {
+			if got := readers(t.Context(), "j", run, []string{"/b", "/c", "/a"}); !slices.Equal(got, want) {
+				t.Errorf("run %s: %v, want %v", run, got, want)
+			}
+		}
+		if got := readers(t.Context(), "another", "launcher", []string{"/a"}); !slices.Equal(got, []int{0}) {
+			t.Errorf("of another job: %v", got)
+		}
+		if fail = errors.New("it has stopped"); !slices.Equal(readers(t.Context(), "j", "launcher", []string{"/a"}), []int{0}) {
+			t.Error("a controller that has stopped says something")
+		}
 	}
 }
 

@@ -46,8 +46,8 @@ type Options struct {
 	Ledgers []string
 	// Watched are folders of checkpoints of jobs that say nothing.
 	Watched []Watched
-	// Read, if not nil, is called with what ranks say of how long their start took.
-	Read func(relay.Record)
+	// Read, if not nil, is called with what ranks say of how long their start took, and how long ago an agent took that.
+	Read func(r relay.Record, age time.Duration)
 	// Report, if not nil, gets what failed and will be tried again, and what is not heard. It is called by several goroutines.
 	Report func(error)
 	// Wall is this host's wall clock. Default time.Now.
@@ -94,7 +94,7 @@ func New(o Options) (*Intake, error) {
 		o.Report = func(error) {}
 	}
 	if o.Read == nil {
-		o.Read = func(relay.Record) {}
+		o.Read = func(relay.Record, time.Duration) {}
 	}
 	if o.Wall == nil {
 		o.Wall = time.Now
@@ -139,7 +139,7 @@ func (in *Intake) take(ctx context.Context, who string, r relay.Record, age time
 		}
 	}
 	if len(events) > 0 && r.Start != nil && r.Start.Phase == hints.Read.String() {
-		in.o.Read(r)
+		in.o.Read(r, max(age, 0))
 	}
 	return nil
 }

@@ -59,6 +59,8 @@ func words(ev plan.Event) string {
 		return fmt.Sprintf("%s starts %d", ev.Record.Job, ev.Record.Start.Ranks)
 	case plan.FanOut:
 		return fmt.Sprintf("%s/%s fanout %q %v", ev.Job, ev.Run, ev.Path, ev.Ended)
+	case plan.Took:
+		return fmt.Sprintf("%s/%s took %v for %d of %q", ev.Job, ev.Run, ev.Last, ev.Bytes, ev.Paths)
 	case plan.JobEnded:
 		return fmt.Sprintf("%s/%s ended", ev.Job, ev.Run)
 	}

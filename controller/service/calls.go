@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 const (
 	mostListed = 1000
 	hardMost   = 100_000
+	// mostMaking bounds what Status tells of makings.
+	mostMaking = 100
 )
 
 // Status implements the generated service. A standby answers too.
@@ -36,18 +39,19 @@ func (s *Service) Status(ctx context.Context, _ *controllerpb.StatusRequest) (*c
 		st.State = "dry-run"
 	}
 	err = a.Engine.Ask(ctx, func(p *plan.Planner, _ time.Duration) {
-		st.Drained = p.Drained()
+		st.Drained, st.Making = p.Drained(), p.Making(mostMaking, c.sees)
 		if !c.whole() {
 			st.Begun, st.Waiting = countOf(p, c)
 			return
 		}
 		st.Begun, st.Waiting = p.Counts()
-		u, y := p.Usage(), p.Tally()
-		st.Usage, st.Tally = &u, &y
+		u, y, k := p.Usage(), p.Tally(), p.Cluster()
+		st.Usage, st.Tally, st.Cluster = &u, &y, &k
 	})
 	if err != nil {
 		return nil, err
 	}
+	a.far(st.Making)
 	s.trouble(ctx, a, c, &st)
 	return st.Encode(), nil
 }
@@ -116,6 +120,7 @@ func (s *Service) Ranking(ctx context.Context, m *controllerpb.RankingRequest) (
 	if err != nil {
 		return nil, err
 	}
+	a.far(r.Placements)
 	return r.Encode(), nil
 }
 
@@ -164,7 +169,31 @@ func (s *Service) Why(ctx context.Context, m *controllerpb.WhyRequest) (*control
 	case m.Id != 0 && len(w.Standings) == 0:
 		return nil, noPlacement(m.Id)
 	}
+	a.far(w.Standings)
+	a.readiness(ctx, &w)
 	return w.Encode(), nil
+}
+
+// readyTime bounds how long the store is asked where a file lies.
+const readyTime = 5 * time.Second
+
+// readiness adds which nodes serve a hot file, if something has begun for it.
+func (a *Active) readiness(ctx context.Context, w *control.Why) {
+	i := slices.IndexFunc(w.Standings, func(s plan.Standing) bool { return s.Means != plan.Copy && s.Begun() })
+	if i < 0 || a.Ready == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	racks, err := a.Ready(ctx, w.Path, w.Standings[i].ID)
+	if err != nil {
+		w.ReadyProblem = err.Error()
+		return
+	}
+	w.Ready = make(map[string]int64, len(racks))
+	for rack, n := range racks {
+		w.Ready[rack] = int64(n)
+	}
 }
 
 // noPlacement is said of a number, whether it is nobody's or that of a placement that the caller may not see.

@@ -25,9 +25,14 @@ type metrics struct {
 	actions  *prometheus.CounterVec // by action and result
 	failures *prometheus.CounterVec // by reason
 	refusals *prometheus.CounterVec // by gRPC code
+	made     *prometheus.CounterVec // bytes, by means and site
+	making   *prometheus.CounterVec // seconds, by the same
+	starts   *prometheus.HistogramVec
+	spans    spans
 
 	state, lease, drained, placements, bytes, waiting, rate, allowance, egress, cores, memory *prometheus.Desc
-	opened, unused, lead, idle, byteHours, saved, margin                                      *prometheus.Desc
+	opened, unused, lead, idle, byteHours, saved, measured, helped, margin, expected          *prometheus.Desc
+	on, fanOut, nodes, load, free, nodeRate, knee                                             *prometheus.Desc
 	auditWaiting, auditFailures, auditLost, problems                                          *prometheus.Desc
 	running, journalDown, journalErrors, strays, lost, refused, abandoned                     *prometheus.Desc
 }
@@ -41,6 +46,10 @@ func newMetrics(s *Service) (*metrics, error) {
 		actions:  counters("actions_total", "What the audit log says, by action, and whether it begins, was done or failed.", "action", "result"),
 		failures: counters("failures_total", "Actions that failed, by reason.", "reason"),
 		refusals: counters("refusals_total", "Calls that the caller's token does not allow, each with a line in the log.", "code"),
+		made:     counters("made_bytes_total", "Bytes of placements whose making has ended.", "means", "site"),
+		making:   counters("made_seconds_total", "How long those were made, without pauses.", "means", "site"),
+		starts:   histogram("start_read_seconds", "How long the ranks of a start took to read: of each start that says so the median and the last rank.", "rank"),
+		spans:    newSpans(),
 
 		state:         desc("active_state", "1 while this controller acts, 0 on standby and in a dry run."),
 		lease:         desc("lease_held_state", "1 while the lease is held."),
@@ -59,6 +68,16 @@ func newMetrics(s *Service) (*metrics, error) {
 		idle:          desc("idle_byte_hours_total", "Bytes of copies times the hours before the first opening: waste."),
 		byteHours:     desc("byte_hours_total", "What placements that are gone took.", "kind"),
 		saved:         desc("saved_seconds_total", "Seconds of ranks that temporary sources which were read are expected to have saved."),
+		measured:      desc("measured_saved_seconds_total", "Seconds of ranks that starts were faster than expected without temporary sources, of those that say how long they took."),
+		helped:        desc("measured_starts_total", "Starts that had temporary sources and say how long they took, by whether that helped.", "result"),
+		expected:      desc("expected_bytes_per_second", "Rate that the next copy to a site is expected to get, by the last ones and the link's budget.", "site"),
+		on:            desc("budget_on_state", "1 while a budget is switched on.", "budget"),
+		fanOut:        desc("starts_count", "Starts of jobs that files are prepared for: their ranks are still to come, or have begun to read.", "state"),
+		nodes:         desc("nodes_count", "Storage nodes in service, and those of them that have a directory of the storage type for extra replicas.", "kind"),
+		load:          desc("cluster_load_state", "How busy the storage nodes are, from 0 to 1."),
+		free:          desc("free_bytes", "Bytes that temporary replicas may fill."),
+		nodeRate:      desc("node_bytes_per_second", "What one storage node is believed to serve: as configured, until starts show it."),
+		knee:          desc("readers_per_source_count", "C_load: with more readers at a source the last one is believed to wait longer."),
 		margin:        desc("margin_seconds", "The largest lead time beyond the predicted duration that any job's copies have by now.", "site"),
 		auditWaiting:  desc("audit_waiting_count", "Lines of the audit log that are not written yet."),
 		auditFailures: desc("audit_failures_total", "Writes of the audit log that failed."),
@@ -68,7 +87,7 @@ func newMetrics(s *Service) (*metrics, error) {
 		journalErrors: desc("journal_errors_total", "Records that could not be written."),
 		strays:        desc("strays_total", "Leavings of other controllers, or of this one's past, that were found in a store and undone."),
 		lost:          desc("lost_total", "Placements that were not there any more when the stores were looked at."),
-		refused:       desc("planner_refusals_total", "What was asked for and not done, or not then."),
+		refused:       desc("planner_refusals_total", "What was asked for and not done, or not then, by reason.", "reason"),
 		abandoned:     desc("abandoned_total", "Calls of stores that did not end long after they were told to."),
 		problems:      desc("problems_count", "What is not as it should be; `stepahead ctl status` says what."),
 	}
@@ -83,7 +102,10 @@ func newMetrics(s *Service) (*metrics, error) {
 	for _, code := range []string{"Unauthenticated", "PermissionDenied"} {
 		m.refusals.WithLabelValues(code)
 	}
-	for _, c := range []prometheus.Collector{m.actions, m.failures, m.refusals, m} {
+	for _, rank := range []string{"median", "last"} {
+		m.starts.WithLabelValues(rank)
+	}
+	for _, c := range []prometheus.Collector{m.actions, m.failures, m.refusals, m.made, m.making, m.starts, m} {
 		if err := s.o.Metrics.Register(c); err != nil {
 			return nil, err
 		}
@@ -120,6 +142,10 @@ func (m *metrics) count(e audit.Entry) {
 	action, result := ofEntry(e)
 	m.actions.WithLabelValues(action, result).Inc()
 	if e.Err == "" {
+		if action == "make" && result == "done" {
+			m.made.WithLabelValues(string(e.Means), e.Site).Add(float64(max(e.Bytes, 0)))
+			m.making.WithLabelValues(string(e.Means), e.Site).Add(max(e.Took, 0).Seconds())
+		}
 		return
 	}
 	reason, _, _ := strings.Cut(e.Err, ":") // as controller.Error writes it
@@ -133,11 +159,13 @@ func (m *metrics) count(e audit.Entry) {
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		m.state, m.lease, m.drained, m.placements, m.bytes, m.waiting, m.rate, m.allowance, m.egress, m.cores, m.memory,
-		m.opened, m.unused, m.lead, m.idle, m.byteHours, m.saved, m.margin, m.auditWaiting, m.auditFailures, m.auditLost, m.problems,
+		m.opened, m.unused, m.lead, m.idle, m.byteHours, m.saved, m.measured, m.helped, m.margin, m.expected, m.on, m.fanOut,
+		m.nodes, m.load, m.free, m.nodeRate, m.knee, m.auditWaiting, m.auditFailures, m.auditLost, m.problems,
 		m.running, m.journalDown, m.journalErrors, m.strays, m.lost, m.refused, m.abandoned,
 	} {
 		ch <- d
 	}
+	m.spans.Describe(ch)
 }
 
 // Collect implements prometheus.Collector. What the planner does not tell in time is left out.
@@ -147,6 +175,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) { put(d, prometheus.GaugeValue, v, labels...) }
 	total := func(d *prometheus.Desc, v float64, labels ...string) { put(d, prometheus.CounterValue, v, labels...) }
+	defer m.spans.Collect(ch)
 	a := m.service.now()
 	if a == nil {
 		gauge(m.state, 0)
@@ -175,12 +204,17 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		total(m.journalErrors, float64(e.JournalErrors))
 		total(m.strays, float64(e.Strays))
 		total(m.lost, float64(e.Lost))
-		total(m.refused, float64(e.Refused))
+		for _, reason := range plan.Reasons() {
+			total(m.refused, float64(e.Refused[reason]), string(reason))
+		}
 		total(m.abandoned, float64(e.Abandoned))
 	}
 	var p planned
 	if a.Engine.Ask(ctx, p.read) == nil {
 		m.collectPlan(p, gauge, total)
+		if a.Timeline != nil {
+			m.spans.observe(a.Timeline.Settled(p.now))
+		}
 	}
 }
 
@@ -192,10 +226,16 @@ type planned struct {
 	usage   plan.Usage
 	tally   plan.Tally
 	margins map[string]time.Duration
+	cluster plan.Cluster
+	now     time.Duration
+	// announced and reading are starts.
+	announced, reading int
 }
 
-func (s *planned) read(p *plan.Planner, _ time.Duration) {
+func (s *planned) read(p *plan.Planner, now time.Duration) {
+	s.now, s.cluster = now, p.Cluster()
 	s.begun, s.waiting = p.Counts()
+	s.announced, s.reading = p.Starts()
 	s.drained, s.usage, s.tally, s.margins = p.Drained(), p.Usage(), p.Tally(), p.Margins()
 }
 
@@ -227,6 +267,23 @@ func (m *metrics) collectPlan(p planned, gauge, total func(d *prometheus.Desc, v
 	total(m.byteHours, y.CopyByteHours, "copy")
 	total(m.byteHours, y.SourceByteHours, "source")
 	total(m.saved, y.SavedSeconds)
+	total(m.measured, y.MeasuredSeconds)
+	total(m.helped, float64(y.MeasuredStarts-y.Unhelped), "helped")
+	total(m.helped, float64(y.Unhelped), "not-helped")
+	for _, budget := range []string{"wan", "replicas", "storage"} {
+		gauge(m.on, flag(!slices.Contains(p.usage.Off, budget)), budget)
+	}
+	for site, n := range p.usage.Expected {
+		gauge(m.expected, float64(n), site)
+	}
+	gauge(m.fanOut, float64(p.announced), "announced")
+	gauge(m.fanOut, float64(p.reading), "reading")
+	gauge(m.nodes, float64(p.cluster.Nodes), "in-service")
+	gauge(m.nodes, float64(p.cluster.Tagged), "tagged")
+	gauge(m.load, p.cluster.Load)
+	gauge(m.free, float64(p.cluster.Free))
+	gauge(m.nodeRate, float64(p.cluster.NodeRate))
+	gauge(m.knee, p.cluster.ReadersPerSource)
 	for site, d := range p.margins {
 		gauge(m.margin, d.Seconds(), site)
 	}

@@ -66,7 +66,11 @@ type Active struct {
 	Stats func() execute.Stats
 	// DryRun says that nothing is acted on.
 	DryRun bool
-	// Timeline, if not nil, is what calls of Timeline read.
+	// Progress, if not nil, is how far makings under way are.
+	Progress func() map[plan.ID]plan.Progress
+	// Ready, if not nil, says how many nodes serve a hot file now, by rack, that of a placement.
+	Ready func(ctx context.Context, path string, id plan.ID) (map[string]int, error)
+	// Timeline, if not nil, is what calls of Timeline read, and what evaluations are counted from.
 	Timeline *timeline.Log
 	// Resolve, if not nil, returns the name in the home store that a URL means.
 	Resolve func(url string) (name string, err error)
@@ -119,6 +123,19 @@ func (s *Service) now() *Active {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.active
+}
+
+// far adds how far what is being made is.
+func (a *Active) far(list []plan.Standing) {
+	if a.Progress == nil {
+		return
+	}
+	all := a.Progress()
+	for i := range list {
+		if p, ok := all[list[i].ID]; ok && list[i].UnderWay() {
+			list[i].Progress = &p
+		}
+	}
 }
 
 // named is a path inside the home store, which callers may give as a URL.

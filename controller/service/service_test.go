@@ -68,7 +68,12 @@ func newWorld(t *testing.T) *world {
 			}
 			return name, nil
 		},
-		Stats: func() execute.Stats { return execute.Stats{JournalDown: true, Strays: 3} },
+		Stats: func() execute.Stats {
+			return execute.Stats{JournalDown: true, Strays: 3, Refused: map[plan.Reason]int64{plan.ReasonBudget: 7}}
+		},
+		Progress: func() map[plan.ID]plan.Progress {
+			return map[plan.ID]plan.Progress{1: {Done: 1, Total: 3, Rate: 2}, 3: {Done: 9}, 99: {Done: 9}}
+		},
 		Sweep: func(_ context.Context, all, dryRun bool) control.SweepResult {
 			w.engine.Note(fmt.Sprint("sweep ", all, dryRun))
 			swept := []control.Swept{{Site: "east", Mark: "m1", Means: plan.Copy, Path: "hdfs://x/1"}, {Mark: "m2", Means: plan.Raise, Path: "/x", Problem: "no right"}}
@@ -157,6 +162,10 @@ func TestWhoMay(t *testing.T) {
 			w.whys(client, c.sees)
 			st, err := client.Status(t.Context())
 			must(t, err)
+			if making := paths(st.Making); making != strings.TrimSuffix(strings.ReplaceAll(c.sees, b1, ""), " ") {
+				t.Errorf("is told of making %q", making)
+			}
+			far(t, st.Making, r.Placements)
 			if n := st.Waiting + begun(st); n != len(r.Placements) || (st.Usage != nil) != c.usage || (st.Problems != nil) != c.usage {
 				t.Errorf("status %+v of %d placements", st, len(r.Placements))
 			}
@@ -181,6 +190,18 @@ func TestWhoMay(t *testing.T) {
 				t.Errorf("done all the same: %q", told)
 			}
 		})
+	}
+}
+
+// far: how far a making is stands beside it, wherever it is told of, and beside nothing else.
+func far(t *testing.T, lists ...[]plan.Standing) {
+	t.Helper()
+	for _, list := range lists {
+		for _, s := range list {
+			if known := s.Progress != nil; known != (s.ID == 1) || known && *s.Progress != (plan.Progress{Done: 1, Total: 3, Rate: 2}) {
+				t.Errorf("placement %d, %s: %+v", s.ID, s.State, s.Progress)
+			}
+		}
 	}
 }
 
@@ -215,6 +236,7 @@ func (w *world) whys(c *control.Client, sees string) {
 			if err != nil || why.Path != path || len(why.Standings) != 1 || why.Known == "" {
 				w.t.Errorf("why %d: %+v, %v", id, why, err)
 			}
+			far(w.t, why.Standings)
 		} else if !errors.Is(err, control.ErrNotFound) {
 			w.t.Errorf("why %d: %+v, %v", id, why, err)
 		}

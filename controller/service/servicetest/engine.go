@@ -39,6 +39,7 @@ func (e *Engine) Reset() {
 		WAN:     plan.WAN{On: true, Links: map[string]plan.Link{"east": {Rate: 1e8, Transfers: 2, Held: 1 << 40, ByteHoursPerDay: 1 << 50}}},
 		Storage: plan.Storage{On: true, Egress: 1e10, Cores: 16, Memory: 1 << 40},
 	}})
+	e.step(plan.ClusterChanged{Cluster: plan.Cluster{Nodes: 9, Load: 0.2, Free: 1 << 40, NodeRate: 1e8, ReadersPerSource: 4, MaxReplication: 512}})
 	e.step(plan.SiteChanged{Site: plan.Site{Name: "east", Up: true, Writable: true, Free: 1 << 50, RemoteRate: 5e7, LocalRate: 2e9}})
 	for i, c := range [][2]string{{"a", "/runs/a/1"}, {"a", "/runs/a/2"}, {"b", "/runs/b/1"}, {"b", "/secret/1"}} {
 		for _, state := range []hints.CheckpointState{hints.Committed, hints.EvaluationScheduled} {
