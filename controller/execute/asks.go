@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	// jobsAtOnce bounds the jobs under way, pathsAtOnce the paths of one.
+	// jobsAtOnce bounds the jobs of one kind that are under way, pathsAtOnce the paths of one.
 	jobsAtOnce  = 8
 	pathsAtOnce = 512
 )
 
-// jobs are what is done beside the actions of placements, some at a time: the planner's questions, and what is swept.
+// jobs are what is done beside the actions of placements, some of one kind at a time: the planner's questions, what is swept at one site, so that one that hangs
+// keeps nothing else waiting, and the journal.
 type jobs struct {
 	busy  int
 	queue []func(ctx context.Context) func()
@@ -26,7 +27,7 @@ type jobs struct {
 func (l *loop) look(a plan.Look) {
 	for paths := range slices.Chunk(a.Paths, pathsAtOnce) {
 		paths := slices.Clone(paths)
-		l.background(func(ctx context.Context) func() {
+		l.background(asking, func(ctx context.Context) func() {
 			files := l.e.files(ctx, paths)
 			return func() { l.step(plan.Looked{Files: files}) }
 		})
@@ -34,29 +35,40 @@ func (l *loop) look(a plan.Look) {
 }
 
 func (l *loop) inspect(a plan.Inspect) {
-	l.background(func(ctx context.Context) func() {
+	l.background(asking, func(ctx context.Context) func() {
 		c := l.e.checkpoint(ctx, a.Path)
 		return func() { l.step(plan.Inspected{Checkpoint: c}) }
 	})
 }
 
-// background does a job when its turn has come, and then what it returned in the goroutine of the loop.
-func (l *loop) background(job func(ctx context.Context) func()) {
-	if l.jobs.busy >= jobsAtOnce {
-		l.jobs.queue = append(l.jobs.queue, job)
+// The kinds of jobs that are of no site.
+const (
+	asking     = "ask"
+	compacting = "compact"
+)
+
+// background does a job when its turn among those of its kind has come, and then what it returned in the goroutine of the loop.
+func (l *loop) background(kind string, job func(ctx context.Context) func()) {
+	all := l.jobs[kind]
+	if all == nil {
+		all = &jobs{}
+		l.jobs[kind] = all
+	}
+	if all.busy >= jobsAtOnce {
+		all.queue = append(all.queue, job)
 		return
 	}
-	l.jobs.busy++
+	all.busy++
 	l.spawn(func() func() {
 		ctx, cancel := context.WithTimeout(l.ctx, callLimit)
 		defer cancel()
 		then := job(ctx)
 		return func() {
-			l.jobs.busy--
-			if len(l.jobs.queue) > 0 {
-				next := l.jobs.queue[0]
-				l.jobs.queue = l.jobs.queue[1:]
-				l.background(next)
+			all.busy--
+			if len(all.queue) > 0 {
+				next := all.queue[0]
+				all.queue = all.queue[1:]
+				l.background(kind, next)
 			}
 			then()
 		}

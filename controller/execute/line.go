@@ -62,8 +62,9 @@ func (l *line) take(a plan.Action, now time.Duration) (dropped []order) {
 		l.cut = false
 	case plan.Pace:
 		l.rate.set(a.Rate, now)
-		making := l.active == makeVerb || slices.ContainsFunc(l.queue, func(o order) bool { return o.verb == makeVerb || o.verb == removeVerb })
-		if a.Rate > 0 && !making && !l.made && l.active == "" { // it failed before, or a predecessor began it
+		decided := func(verb string) bool { return verb == makeVerb || verb == removeVerb }
+		making := decided(l.active) || slices.ContainsFunc(l.queue, func(o order) bool { return decided(o.verb) })
+		if a.Rate > 0 && !making && !l.made { // it failed before, or a predecessor began it; a longer lease may be told meanwhile
 			l.queue = append(l.queue, order{makeVerb, l.make, a.Why})
 		}
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// atOnce bounds the actions of one means at one site that are under way, but for makings: the planner's budgets bound those.
+	// atOnce bounds the actions of one means at one site that are under way, and those that remove: what takes long keeps nothing from being withdrawn. The planner's
+	// budgets bound makings.
 	atOnce = 16
 	// callLimit is how long an action may take that is not a making; what a making may take is its lease.
 	callLimit = 5 * time.Minute
@@ -35,17 +36,19 @@ type loop struct {
 	tasks   map[plan.ID]*task // under way
 	pools   map[place]*pool
 	events  []plan.Event // what the planner is to be told next
-	jobs    jobs
-	done    chan func() // what workers have to say
-	workers int         // that will say something
+	jobs    map[string]*jobs
+	glanced time.Duration // when the calls under way were looked at last
+	done    chan func()   // what workers have to say
+	workers int           // that will say something
 	refused refusals
 	checks  checks
 }
 
 // place is what a pool of workers is for.
 type place struct {
-	means plan.Means
-	site  string
+	means   plan.Means
+	site    string
+	removes bool
 }
 
 // pool bounds what is under way at one place.
@@ -67,7 +70,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l := &loop{
-		e: e, ctx: work, lines: make(map[plan.ID]*line), owing: make(map[plan.ID]bool), tasks: make(map[plan.ID]*task), pools: make(map[place]*pool),
+		e: e, ctx: work, lines: make(map[plan.ID]*line), owing: make(map[plan.ID]bool), tasks: make(map[plan.ID]*task), pools: make(map[place]*pool), jobs: make(map[string]*jobs),
 		done: make(chan func()), refused: newRefusals(), checks: newChecks(),
 	}
 	err := l.recover(work)
@@ -118,7 +121,7 @@ func (l *loop) pause() time.Duration {
 		next = min(next, at)
 	}
 	if len(l.tasks)+len(l.owing) > 0 {
-		next = min(next, now+glance)
+		next = min(next, l.glanced+glance) // whatever else happens, and however often
 	}
 	return max(next-now, 0)
 }
@@ -228,7 +231,7 @@ func (l *loop) begin(one *line) {
 		return
 	}
 	if next.verb != makeVerb {
-		pool := l.pool(one)
+		pool := l.pool(one, next.verb)
 		if pool.busy >= atOnce {
 			if !slices.Contains(pool.waiting, one.id) {
 				pool.waiting = append(pool.waiting, one.id)
@@ -250,8 +253,8 @@ func (l *loop) unbegun(one *line, o order) {
 	l.tell(plan.Done{ID: one.id, Action: o.verb})
 }
 
-func (l *loop) pool(one *line) *pool {
-	at := place{one.means, one.site}
+func (l *loop) pool(one *line, verb string) *pool {
+	at := place{one.means, one.site, verb == removeVerb}
 	if l.pools[at] == nil {
 		l.pools[at] = &pool{}
 	}
@@ -339,7 +342,7 @@ func (l *loop) settle(one *line, r result) {
 		l.begin(one)
 	}
 	if r.verb != makeVerb {
-		l.vacate(l.pool(one))
+		l.vacate(l.pool(one, r.verb))
 	}
 }
 
@@ -366,6 +369,7 @@ func (l *loop) vacate(p *pool) {
 // glance looks after the calls under way: those that take too long are told to end, those that do not are given up, and makings are cut for a longer lease.
 func (l *loop) glance() {
 	now := l.e.o.Clock.Now()
+	l.glanced = now
 	for _, id := range byID(l.tasks) {
 		t, one := l.tasks[id], l.lines[id]
 		switch {

@@ -219,7 +219,7 @@ func (l *loop) undo(found Leaving, f func(ctx context.Context) (bool, error)) {
 		return
 	}
 	l.checks.undoing[key] = true
-	l.background(func(ctx context.Context) func() {
+	l.background("sweep "+found.Site, func(ctx context.Context) func() {
 		something, err := false, l.e.held(ctx)
 		if err == nil {
 			err = errPanicked
@@ -257,7 +257,7 @@ func (l *loop) compact() {
 	}
 	over, unsaid := l.checks.over, l.checks.unsaid
 	l.checks.over, l.checks.unsaid = make(map[plan.ID]bool), false
-	l.background(func(context.Context) func() {
+	l.background(compacting, func(context.Context) func() {
 		err := l.e.o.Journal.Compact(func(placement uint64) bool { return over[plan.ID(placement)] })
 		return func() {
 			if err == nil {
