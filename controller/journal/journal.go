@@ -68,7 +68,7 @@ func Open(o Options) (*Journal, error) {
 
 // open checks the file and opens it.
 func (j *Journal) open() error {
-	if err := os.Remove(j.o.File + compactSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := j.clear(); err != nil {
 		return err
 	}
 	fresh, err := check(j.o.File)
@@ -82,6 +82,14 @@ func (j *Journal) open() error {
 	}
 	j.db, err = bbolt.Open(j.o.File, 0o600, options())
 	return err
+}
+
+// clear removes a new form that was not finished: by a process that was killed, or on a disk that was full.
+func (j *Journal) clear() error {
+	if err := os.Remove(j.o.File + compactSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func options() *bbolt.Options {
@@ -300,6 +308,9 @@ func (j *Journal) Compact(over func(placement uint64) bool) error {
 
 // rewrite copies what is left into a new file, which takes the journal's name.
 func (j *Journal) rewrite() error {
+	if err := j.clear(); err != nil {
+		return err
+	}
 	to, err := bbolt.Open(j.o.File+compactSuffix, 0o600, options())
 	if err != nil {
 		return err

@@ -147,6 +147,31 @@ func TestCompact(t *testing.T) {
 	}
 }
 
+// TestCompactAfterOneThatFailed: what a compaction left that had no room for the new form, as any of these, keeps no later one from being made.
+func TestCompactAfterOneThatFailed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "journal")
+	j := open(t, file)
+	fill(t, j, 600)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range [][]byte{nil, whole[:100], whole[:len(whole)/2], whole} {
+		if err := os.WriteFile(file+compactSuffix, left, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Compact(func(p uint64) bool { return p != 3 }); err != nil {
+			t.Errorf("with %d bytes: %v", len(left), err)
+		}
+	}
+	for _, n := range numbers(t, j) {
+		if n%7 != 3 {
+			t.Fatalf("record %d is still there", n)
+		}
+	}
+	j.Close()
+}
+
 // TestCrash makes what the disk has after a crash in the middle of a transaction: some of the pages that it wrote, cut at sectors, with the meta page, which is
 // written after all others are durable, in its old form; or all of them and some sectors of the meta page. The journal is then what it was before,
 // or with all of the transaction.
