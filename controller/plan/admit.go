@@ -239,11 +239,11 @@ func (l *pool) rateOf(x *placement) int64 {
 
 // workOf is what a making takes of the storage nodes.
 func (p *Planner) workOf(x *placement) work {
-	rate := p.o.MakeRate
+	rate := int64(makeRate)
 	if x.slot.pool.site != "" {
 		rate = x.slot.pool.rateOf(x)
 	}
-	return work{egress: rate, cores: float64(rate) / float64(p.o.BytesPerCore), memory: p.o.WorkMemory}
+	return work{egress: rate, cores: float64(rate) / bytesPerCore, memory: workMemory}
 }
 
 // twin is a published copy at the same site with the same content.

@@ -92,6 +92,7 @@ func (b Budgets) share(job string) float64 {
 // pool is what placements at one site take, or those of the cluster itself.
 type pool struct {
 	site    string // "" for the cluster itself
+	slots   int    // how many slots there are at the site
 	limit   limit
 	held    int64
 	jobs    map[string]int64 // bytes held, by job

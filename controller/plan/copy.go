@@ -72,6 +72,7 @@ func (c *checkpoint) slot(p *Planner, site string) *slot {
 	i, found := slices.BinarySearchFunc(c.slots, site, func(s *slot, site string) int { return cmp.Compare(s.pool.site, site) })
 	if !found {
 		c.slots = slices.Insert(c.slots, i, &slot{owner: c, pool: p.poolOf(site), revoked: p.wasRevoked(c.path, site)})
+		c.slots[i].pool.slots++
 	}
 	return c.slots[i]
 }
@@ -156,7 +157,11 @@ func (c *checkpoint) decide(p *Planner) {
 		}
 	}
 	c.slots = slices.DeleteFunc(c.slots, func(s *slot) bool {
-		return s.x == nil && !slices.ContainsFunc(wishes, func(w wish) bool { return w.site == s.pool.site })
+		if s.x != nil || slices.ContainsFunc(wishes, func(w wish) bool { return w.site == s.pool.site }) {
+			return false
+		}
+		p.leave(s.pool)
+		return true
 	})
 	c.forget(p)
 }
@@ -285,7 +290,7 @@ func (c *checkpoint) predicted(p *Planner, life *said, announced map[string]bool
 			continue
 		}
 		w := wish{
-			site: site, due: life.at + delay, until: life.at + delay + p.o.PredictedLease, confidence: likely * life.confidence, urgency: life.urgency,
+			site: site, due: life.at + delay, until: life.at + delay + predictedLease, confidence: likely * life.confidence, urgency: life.urgency,
 		}
 		if w.until <= p.now {
 			c.missed = append(c.missed, site)
@@ -306,6 +311,12 @@ func (c *checkpoint) note(p *Planner, life *said) {
 			continue
 		}
 		e.noted = true
+		if p.sites[s.site] == nil { // it is named as somebody likes: nothing is remembered of it
+			if s.state == hints.EvaluationOpened {
+				p.tally.Missed++
+			}
+			continue
+		}
 		j := p.job(life.job)
 		h := j.history[s.site]
 		if h == nil {
@@ -321,7 +332,7 @@ func (c *checkpoint) note(p *Planner, life *said) {
 			}
 			x := c.slots[i].x
 			late := x.state != live || x.held.readyAt > s.at
-			h.learn(late, p.o.Margin)
+			h.learn(late, firstMargin)
 			p.tallyOpened(x, late, s.at)
 		}
 	}
@@ -397,16 +408,16 @@ func (c *checkpoint) proposal(p *Planner, s *slot, at []wish, payer *job, site S
 	if site.RemoteRate > 0 && site.LocalRate > 0 {
 		remote := float64(k.Bytes) / float64(site.RemoteRate)
 		local := float64(k.Bytes) / float64(site.LocalRate)
-		want.saved = time.Duration(max(remote-local, 0) * float64(time.Second))
+		want.saved = span(max(remote-local, 0))
 	}
-	margin := p.o.Margin
+	margin := firstMargin
 	if h := payer.history[s.pool.site]; h != nil && h.margin > 0 {
 		margin = h.margin
 	}
 	lead := s.pool.predicted(k.Bytes)
 	lead += lead/4 + margin
 	for _, w := range at {
-		accelerators := float64(p.o.EvaluationAccelerators) + float64(max(w.urgency, urgency)*payer.ranks())
+		accelerators := evaluationAccelerators + float64(max(w.urgency, urgency)*payer.ranks())
 		want.weight += float64(w.confidence * accelerators)
 		want.start = min(want.start, w.due-lead)
 		want.until = max(want.until, w.until)

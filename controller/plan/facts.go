@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Cluster is what is known of the cluster that holds the files. The zero value allows nothing to be made.
 type Cluster struct {
@@ -132,55 +135,30 @@ type Options struct {
 	Home string
 	// Grace is how long what was withdrawn stays for readers that have it open. Default 1 min.
 	Grace time.Duration
-	// OpenWithin is how long after its expected time a start may open nothing before it is given up. Default 10 min.
-	OpenWithin time.Duration
-	// Margin is the first lead time beyond the predicted duration of a copy; what comes of copies moves it. Default 1 min.
-	Margin time.Duration
-	// PredictedLease is how long a copy lives that was predicted and not announced, beyond its expected time. Default 30 min.
-	PredictedLease time.Duration
 	// RetryAfter is the pause after the first failure of an action; it doubles up to 64 times of it. Default 5 s.
 	RetryAfter time.Duration
-	// EvaluationAccelerators is how many accelerators wait for the reads of an evaluation. Default 8.
-	EvaluationAccelerators int
 	// HostsShare says that the ranks of a host share what they read, so that a host is one reader.
 	HostsShare bool
-	// WorkMemory is what the making of one copy or replica takes, in bytes. Default 512 MiB.
-	WorkMemory int64
-	// MakeRate is the bytes a second at which the sources of a hot file are made. Default 100 MB/s.
-	MakeRate int64
-	// BytesPerCore is how many bytes a second one core reads, verifies and sends. Default 1 GB/s.
-	BytesPerCore int64
 	// NextID is the smallest number that no placement has had before. Default 1.
 	NextID ID
 }
 
+const (
+	// openWithin is how long after its expected time a start may open nothing before it is given up.
+	openWithin = 10 * time.Minute
+	// firstMargin is the first lead time beyond the predicted duration of a copy; what comes of copies moves it.
+	firstMargin = time.Minute
+	// predictedLease is how long a copy lives that was predicted and not announced, beyond its expected time.
+	predictedLease = 30 * time.Minute
+	// evaluationAccelerators is how many accelerators wait for the reads of an evaluation.
+	evaluationAccelerators = 8
+	// workMemory is what the making of one copy or replica takes, in bytes.
+	workMemory = 512 << 20
+	// makeRate is the bytes a second at which the sources of a hot file are made, and bytesPerCore how many one core reads, verifies and sends.
+	makeRate, bytesPerCore = 100e6, 1e9
+)
+
 func (o Options) withDefaults() Options {
-	spans := []struct {
-		to        *time.Duration
-		otherwise time.Duration
-	}{
-		{&o.Grace, time.Minute}, {&o.OpenWithin, 10 * time.Minute}, {&o.Margin, time.Minute},
-		{&o.PredictedLease, 30 * time.Minute}, {&o.RetryAfter, 5 * time.Second},
-	}
-	for _, s := range spans {
-		if *s.to == 0 {
-			*s.to = s.otherwise
-		}
-	}
-	numbers := []struct {
-		to        *int64
-		otherwise int64
-	}{{&o.WorkMemory, 512 << 20}, {&o.MakeRate, 100e6}, {&o.BytesPerCore, 1e9}}
-	for _, n := range numbers {
-		if *n.to == 0 {
-			*n.to = n.otherwise
-		}
-	}
-	if o.EvaluationAccelerators == 0 {
-		o.EvaluationAccelerators = 8
-	}
-	if o.NextID == 0 {
-		o.NextID = 1
-	}
+	o.Grace, o.RetryAfter, o.NextID = cmp.Or(o.Grace, time.Minute), cmp.Or(o.RetryAfter, 5*time.Second), cmp.Or(o.NextID, 1)
 	return o
 }

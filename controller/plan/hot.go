@@ -140,7 +140,7 @@ func (p *Planner) Readers(job, run string, paths []string) []int {
 
 // decide asks for a start's files while it lasts, and no longer.
 func (st *start) decide(p *Planner) {
-	deadline := st.expected + p.o.OpenWithin
+	deadline := st.expected + openWithin
 	switch current := st.job.current(); {
 	case st.run.start != st:
 		st.over = "another announcement replaced it"

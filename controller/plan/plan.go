@@ -111,8 +111,8 @@ func (p *Planner) touch(s subject) {
 // alarm has a subject decided on at a time.
 func (p *Planner) alarm(s subject, at time.Duration) {
 	m := s.mark()
-	if m.alarm > p.now && m.alarm <= at {
-		return // it rings before, and then asks again
+	if m.alarm != 0 && m.alarm <= at {
+		return // it rings before, or has not rung yet because there was too much to do, and then asks again
 	}
 	m.alarm = at
 	p.alarms.set(at, s)
@@ -161,6 +161,16 @@ func (p *Planner) poolOf(site string) *pool {
 	l.days.set(l.limit.byteSecondsPerSecond, p.now)
 	p.pools = slices.Insert(p.pools, i, l)
 	return l
+}
+
+// leave takes a slot away from a pool. Evaluations name sites as they like: a pool of one that nobody else knows of goes with its last slot.
+func (p *Planner) leave(l *pool) {
+	l.slots--
+	_, budgeted := p.budgets.WAN.Links[l.site]
+	if l.slots > 0 || budgeted || p.sites[l.site] != nil || l.held > 0 {
+		return
+	}
+	p.pools = slices.DeleteFunc(p.pools, func(o *pool) bool { return o == l })
 }
 
 // touchAll has everything decided on again.

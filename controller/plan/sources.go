@@ -49,7 +49,12 @@ func (c Cluster) lastReader(readers, sources int, size int64, even bool) time.Du
 		busiest = min(mean+math.Sqrt(float64(mean*math.Log(float64(sources)))), float64(readers))
 		busiest = max(busiest, math.Ceil(mean))
 	}
-	return time.Duration(float64(busiest*float64(size)) / float64(c.NodeRate) * float64(time.Second))
+	return span(float64(busiest*float64(size)) / float64(c.NodeRate))
+}
+
+// span is a length of time in seconds: at most 36 years, so that some of them together are one too.
+func span(seconds float64) time.Duration {
+	return time.Duration(min(seconds*float64(time.Second), 1<<60))
 }
 
 // extras is how many sources a means may add to so many, and why not more. Load is not looked at.
@@ -96,7 +101,7 @@ func (p *Planner) ready(m Means, f File) time.Duration {
 		return 0
 	}
 	const rounds = 6 * time.Second // of calls and heartbeats (measured: 3 to 12 s for small files)
-	return rounds + time.Duration(float64(f.Size)/float64(p.o.MakeRate)*float64(time.Second))
+	return rounds + span(float64(f.Size)/makeRate)
 }
 
 // choose picks the means that brings most for its price among those allowed, in their order where two bring the same. The reason says why none does.

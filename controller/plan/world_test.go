@@ -333,7 +333,7 @@ func (w *world) check(after Action) {
 		makes[th.a.Site]++
 		emergencies[th.a.Site] = emergencies[th.a.Site] || th.a.Emergency
 		egress += th.rate
-		memory += w.p.o.WorkMemory
+		memory += workMemory
 	}
 	if _, changes := after.(Pace); changes {
 		return // several follow each other: the last counts, and what begins comes after them
