@@ -34,7 +34,8 @@ type copying struct {
 	tools     controller.Tools
 	pace      *pace
 
-	sums []uint32 // of each piece, as it was read
+	sums   []uint32           // of each piece, as it was read
+	cancel context.CancelFunc // ends the life of the Writer
 }
 
 // piece is some bytes on their way.
@@ -50,18 +51,26 @@ func (c *copying) run(ctx context.Context) (uint32, error) {
 	return sum, c.compare(ctx)
 }
 
-// create begins the file. The Writer lives as long as ctx.
-func (c *copying) create(ctx context.Context) (store.Writer, error) {
+// create begins the file. The Writer lives as long as life.
+func (c *copying) create(ctx, life context.Context) (store.Writer, error) {
 	placed, ok := c.st.(store.PlacedCreator)
 	if !ok {
 		return nil, fmt.Errorf("%s: this store does not let a writer choose nodes: %w", c.st.Address(c.to), errors.ErrUnsupported)
 	}
 	var w store.Writer
-	err := temporary.Change(ctx, c.tools.Fence, func(context.Context) (err error) {
-		w, err = placed.CreatePlaced(ctx, c.to, c.placement)
+	err := c.change(ctx, func() (err error) {
+		w, err = placed.CreatePlaced(life, c.to, c.placement)
 		return err
 	})
 	return w, err
+}
+
+// change makes a change with the Writer, whose life ends with the time that the change may take.
+func (c *copying) change(ctx context.Context, do func() error) error {
+	return temporary.Change(ctx, c.tools.Fence, func(bounded context.Context) error {
+		defer context.AfterFunc(bounded, c.cancel)()
+		return do()
+	})
 }
 
 // write reads the original and writes the copy, both at once.
@@ -75,7 +84,10 @@ func (c *copying) write(ctx context.Context) (sum uint32, err error) {
 		return 0, &store.IdentityError{Name: c.st.Address(c.from), Pinned: c.identity, Now: original.Identity()}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	w, err := c.create(ctx)
+	life, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.cancel = cancel
+	w, err := c.create(ctx, life)
 	if err != nil {
 		return 0, err
 	}
@@ -127,7 +139,7 @@ func (c *copying) drain(ctx context.Context, w store.Writer, full <-chan piece, 
 		select {
 		case p, more := <-full:
 			if !more {
-				return sum, temporary.Change(ctx, c.tools.Fence, func(context.Context) error { return w.Close() })
+				return sum, c.change(ctx, w.Close)
 			}
 			sum = crc32.Update(sum, castagnoli(), p.buf)
 			c.sums = append(c.sums, crc32.Checksum(p.buf, castagnoli()))

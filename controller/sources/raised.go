@@ -16,6 +16,10 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
+// coldPolicy is the storage policy that replicas of the means storage-type are made by: one without a fall-back to the type of the original replicas, or lowering would
+// lose some of those.
+const coldPolicy = "COLD"
+
 // raised has a file itself have more replicas, for every client of its path.
 type raised struct {
 	hot
@@ -317,14 +321,13 @@ func (r raised) repair(ctx context.Context, s subject, was, now spread, t contro
 	}
 	var failed error
 	for _, m := range moves {
-		if err := t.Fence(ctx); err != nil {
+		err := temporary.Change(ctx, t.Fence, func(ctx context.Context) error { return mover.MoveReplica(ctx, s.name, m.off, m.from, m.to) })
+		var fence *temporary.FenceError
+		if errors.As(err, &fence) || err != nil && store.ClassOf(err) == store.Permanent {
 			return err
 		}
-		if err := mover.MoveReplica(ctx, s.name, m.off, m.from, m.to); err != nil {
+		if err != nil {
 			failed = err
-			if store.ClassOf(err) == store.Permanent {
-				return err
-			}
 		}
 	}
 	return failed

@@ -31,16 +31,11 @@ type Clock interface {
 // Options configure the makers. Stores, Controller, Key and Clock have no default.
 type Options struct {
 	Stores controller.Stores
-	// Resolve returns the name in the home store that a path of a placement means. Default: the path is the name.
-	Resolve func(path string) (name string, err error)
 	// Controller is the name of the journal, in marks and rows.
 	Controller string
 	// Key signs rows of the catalogue.
 	Key   catalogue.Key
 	Clock Clock
-	// Policy is the storage policy that replicas of the means storage-type are made by. One without a fall-back to the type of the original replicas, as
-	// COLD is, or lowering loses some of those. Default "COLD".
-	Policy string
 	// Grace is how long what was made stays in a store beyond its lease, before others than this controller undo it. Default 2 min.
 	Grace time.Duration
 	// Poll is how often the store is asked whether replicas have come or gone. Default 1 s.
@@ -60,12 +55,6 @@ func New(o Options) (map[plan.Means]controller.Maker, error) {
 	if o.Stores == nil || o.Clock == nil {
 		return nil, errors.New("sources.New: stores and a clock are needed")
 	}
-	if o.Resolve == nil {
-		o.Resolve = func(path string) (string, error) { return path, store.CheckName(path) }
-	}
-	if o.Policy == "" {
-		o.Policy = "COLD"
-	}
 	for _, d := range []struct {
 		to        *time.Duration
 		otherwise time.Duration
@@ -82,7 +71,7 @@ func New(o Options) (map[plan.Means]controller.Maker, error) {
 	}
 	h := hot{o}
 	return map[plan.Means]controller.Maker{
-		plan.Even: even{h}, plan.Sibling: sibling{h}, plan.StorageType: raised{h, o.Policy}, plan.Raise: raised{h, ""},
+		plan.Even: even{h}, plan.Sibling: sibling{h}, plan.StorageType: raised{h, coldPolicy}, plan.Raise: raised{h, ""},
 	}, nil
 }
 
@@ -102,11 +91,10 @@ func (h hot) subject(p controller.Placement) (subject, error) {
 	if of == "" && p.Publish != nil {
 		of, s.identity, s.job, s.why = p.Publish.Path, p.Publish.Identity, p.Publish.Job, p.Publish.Why
 	}
-	name, err := h.o.Resolve(of)
-	if err != nil {
+	if err := store.CheckName(of); err != nil {
 		return subject{}, &controller.Error{Reason: plan.ReasonSource, Err: fmt.Errorf("%q: %w", of, err)}
 	}
-	s.name = name
+	s.name = of
 	return s, nil
 }
 
