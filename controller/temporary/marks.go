@@ -29,9 +29,6 @@ type Found struct {
 	Err  error
 }
 
-// Expired tells whether what the mark is of should have been undone by a moment of the store's clock.
-func (f Found) Expired(now time.Time) bool { return now.Sub(f.Modified) > f.Mark.TTL }
-
 // Write writes a mark, or replaces it: its time begins anew.
 func Write(ctx context.Context, st store.Store, m Mark) error {
 	data, err := m.Encode()
@@ -67,7 +64,7 @@ func Read(ctx context.Context, st store.Store, name string) (Mark, error) {
 	return m, nil
 }
 
-// atOnce is how many marks are read at a time: of a hundred thousand one after the other nobody would wait for the last.
+// atOnce is how many marks are read at a time, and how many files of a folder are deleted: of a hundred thousand one after the other nobody would wait for the last.
 const atOnce = 32
 
 // List returns the marks of a store, sorted by name. A file that is no mark has its error; a store without the folder has none.

@@ -3,6 +3,7 @@ package temporary
 import (
 	"context"
 	"fmt"
+	"path"
 	"sync"
 	"testing"
 	"time"
@@ -10,24 +11,63 @@ import (
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/store"
+	"github.com/stepahead-io/stepahead/store/storetest"
 )
 
-// together opens no file before a number of them is to be opened.
+// together opens no file, and removes none of a folder, before a number of them is to be.
 type together struct {
 	store.Store
-	many sync.WaitGroup
+	folder string
+	many   sync.WaitGroup
 }
 
-func (s *together) Open(ctx context.Context, name string) (store.File, error) {
+func (s *together) meet(ctx context.Context) error {
 	s.many.Done()
 	met := make(chan struct{})
 	go func() { s.many.Wait(); close(met) }()
 	select {
 	case <-met:
-		return s.Store.Open(ctx, name)
+		return nil
 	case <-ctx.Done():
 		s.many.Add(1)
-		return nil, ctx.Err()
+		return ctx.Err()
+	}
+}
+
+func (s *together) Open(ctx context.Context, name string) (store.File, error) {
+	if err := s.meet(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.Open(ctx, name)
+}
+
+func (s *together) Remove(ctx context.Context, name string) error {
+	if path.Dir(name) == s.folder {
+		if err := s.meet(ctx); err != nil {
+			return err
+		}
+	}
+	return s.Store.Remove(ctx, name)
+}
+
+// TestDeletesAbreast: the files of a folder are deleted many at a time.
+func TestDeletesAbreast(t *testing.T) {
+	const n = 16
+	d := newDisk(t)
+	m := Mark{Version: Version, Controller: "c1", Placement: 7, Means: plan.Copy, Path: "store://home/ck", Identity: "x", Place: PlaceOf("c1", 7)}
+	must(t, Write(t.Context(), d, m))
+	for i := range n {
+		storetest.Put(t, d, fmt.Sprint(m.Place, "/data/", i), []byte("x"))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // where they are deleted one after the other
+	defer cancel()
+	s := &together{Store: d, folder: m.Place + "/data"}
+	s.many.Add(n)
+	if _, err := Undo(ctx, s, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	if some, err := Any(t.Context(), d); err != nil || some {
+		t.Errorf("something is left: %v, %v", some, err)
 	}
 }
 

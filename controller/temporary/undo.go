@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -198,7 +200,7 @@ func (u *undoing) data(ctx context.Context) error {
 	return u.delete(ctx, u.m.Place, 0)
 }
 
-// delete removes a file, or a folder with all that is in it. What has the name is removed before anything is looked for behind it: of a symbolic link only
+// delete removes a file, or a folder with all that is in it, its files abreast: the store may be far away. What has the name is removed before anything is looked for behind it: of a symbolic link only
 // the link goes.
 func (u *undoing) delete(ctx context.Context, name string, depth int) error {
 	if !strings.HasPrefix(name, DataFolder+"/") || depth > maxDepth {
@@ -215,7 +217,20 @@ func (u *undoing) delete(ctx context.Context, name string, depth int) error {
 	if err != nil {
 		return err
 	}
+	group, abreast := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
 	for _, c := range children {
+		if !c.Dir {
+			group.Go(func() error { return u.delete(abreast, c.Name, depth+1) })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, c := range children {
+		if !c.Dir {
+			continue
+		}
 		if err := u.delete(ctx, c.Name, depth+1); err != nil {
 			return err
 		}

@@ -139,7 +139,7 @@ func TestOrder(t *testing.T) {
 	place := PlaceOf("c1", 7)
 	want := []string{
 		"remove " + rowName + ".new", "remove " + rowName, "policy ", "replication 3", "attribute",
-		"remove " + place, "remove " + place + "/deep", "remove " + place + "/deep/two", "remove " + place + "/deep", "remove " + place + "/one", "remove " + place,
+		"remove " + place, "remove " + place + "/one", "remove " + place + "/deep", "remove " + place + "/deep/two", "remove " + place + "/deep", "remove " + place,
 		"remove " + raisedMark().Name() + ".new", "remove " + raisedMark().Name(),
 	}
 	if !slices.Equal(p.log, want) {
