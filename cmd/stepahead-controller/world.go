@@ -26,15 +26,16 @@ import (
 
 // makers carry out the means that this controller has.
 func (p *program) makers(name string, key catalogue.Key) (map[plan.Means]controller.Maker, error) {
+	grace := p.s.grace + time.Minute // nobody undoes what this controller still leaves to readers
 	makers, err := sources.New(sources.Options{
-		Stores: p.stores, Controller: name, Key: key, Clock: p.clock, Log: p.log,
+		Stores: p.stores, Controller: name, Key: key, Clock: p.clock, Log: p.log, Grace: grace,
 		Restored: func(r sources.Restoration) { p.log.Info("restored", zap.Any("file", r)) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	makers[plan.Copy], err = copies.New(copies.Options{
-		Controller: name, Stores: p.stores, Key: key, Clock: p.clock,
+		Controller: name, Stores: p.stores, Key: key, Clock: p.clock, Grace: grace,
 		Labels: func(ctx context.Context, path string) (map[string]string, error) {
 			return policy.LabelsOf(ctx, p.stores.Home(), path)
 		},

@@ -35,6 +35,8 @@ type Options struct {
 	Memory    int64
 	// Patience is how long a copy goes on while a store does not answer. Default 2 minutes. Afterwards the making fails, and is gone on with by the next.
 	Patience time.Duration
+	// Grace is how long a copy stays at its site beyond its lease before others than this controller undo it: readers have it open. Default 2 minutes.
+	Grace time.Duration
 	// Clock is the time. Default: this process's.
 	Clock Clock
 }
@@ -44,8 +46,8 @@ func (o Options) Validate() error {
 	if err := temporary.CheckController(o.Controller); err != nil {
 		return fmt.Errorf("copies.Options: %w: %w", err, fs.ErrInvalid)
 	}
-	if o.Stores == nil || o.Transfers < 0 || o.Memory < 0 || o.Patience < 0 {
-		return fmt.Errorf("copies.Options: Stores is needed, Transfers, Memory and Patience are not negative: %w", fs.ErrInvalid)
+	if o.Stores == nil || o.Transfers < 0 || o.Memory < 0 || o.Patience < 0 || o.Grace < 0 {
+		return fmt.Errorf("copies.Options: Stores is needed, Transfers, Memory, Patience and Grace are not negative: %w", fs.ErrInvalid)
 	}
 	return nil
 }
@@ -64,7 +66,7 @@ func New(o Options) (*Maker, error) {
 		return nil, err
 	}
 	o.Transfers, o.Memory = cmp.Or(o.Transfers, 16), cmp.Or(o.Memory, 512*mib)
-	o.Patience = cmp.Or(o.Patience, 2*time.Minute)
+	o.Patience, o.Grace = cmp.Or(o.Patience, 2*time.Minute), cmp.Or(o.Grace, 2*time.Minute)
 	if o.Clock == nil {
 		o.Clock = realClock{time.Now()}
 	}
@@ -143,7 +145,7 @@ func (mk *Maker) site(ctx context.Context, name string) (store.Store, error) {
 func (mk *Maker) mark(p controller.Placement, url string) temporary.Mark {
 	m := temporary.Mark{
 		Version: temporary.Version, Controller: mk.o.Controller, Placement: p.Make.ID, Means: plan.Copy, Path: url, Identity: p.Make.Identity,
-		Row: path.Join(catalogue.Folder, catalogue.NameOf(url)), TTL: max(p.Lease, 0), Job: p.Make.Job, Why: p.Make.Why,
+		Row: path.Join(catalogue.Folder, catalogue.NameOf(url)), TTL: max(p.Lease, 0) + mk.o.Grace, Job: p.Make.Job, Why: p.Make.Why,
 	}
 	if p.Make.Of == 0 {
 		m.Place = temporary.PlaceOf(mk.o.Controller, p.Make.ID)
