@@ -172,7 +172,12 @@ func (s *Sweeper) elect(ctx context.Context, claimer store.Claimer) (bool, error
 	return true, nil
 }
 
+// sweepLimit is how long a controller that starts meanwhile is kept waiting: what is not undone by then is by the next sweep.
+const sweepLimit = 5 * time.Minute
+
 func (s *Sweeper) sweep(ctx context.Context, active store.Claim) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
 	r, err := temporary.Sweep(ctx, s.o.Store, temporary.SweepOptions{Fence: active.Held})
 	failing := int64(0)
 	for _, m := range r.Marks {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -196,4 +197,35 @@ func TestNoRight(t *testing.T) {
 	if err := s.Look(t.Context()); !errors.Is(err, fs.ErrPermission) || s.Stats().Elected {
 		t.Errorf("%v", err)
 	}
+}
+
+// stuck is a store that does not answer any more once it was looked at so often.
+type stuck struct {
+	later
+	left *int
+}
+
+func (s stuck) List(ctx context.Context, name string) ([]store.Info, error) {
+	if *s.left--; *s.left < 0 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.later.List(ctx, name)
+}
+
+// TestStuck: a sweep of a store that does not answer does not keep a controller from becoming the active one for ever.
+func TestStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := 1
+		st := open(t, t.TempDir())
+		old(t, st, 1)
+		s := New(Options{Store: stuck{later{st}, &left}})
+		if err := s.Look(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		active, err := st.Claim(t.Context(), lease.Name)
+		must(t, err)
+		must(t, active.Release())
+		s.resign()
+	})
 }
