@@ -39,6 +39,14 @@ type Resolver struct {
 
 	turn chan struct{} // who holds it may use what follows
 	last snapshot
+	seen map[string]sighting // by base name
+}
+
+// sighting is when a row was found for the first time, by the reader's clock, and when it had been written, by that of the store. The clock of a store to which nobody
+// writes any more stands still: by it a row that is not renewed would hold for ever.
+type sighting struct {
+	written time.Time
+	at      time.Duration
 }
 
 // snapshot is what was read of a catalogue.
@@ -121,8 +129,18 @@ func (r *Resolver) refresh(ctx context.Context) error {
 	r.last = snapshot{listing: l, at: now, until: now + freshFor, err: err, keys: r.o.Keys, found: map[string]answer{}}
 	if err != nil {
 		r.last.until = now + troubleFor
+		return err
 	}
-	return err
+	seen := make(map[string]sighting, len(l.rows))
+	for base, written := range l.rows {
+		if s, ok := r.seen[base]; ok && s.written.Equal(written) {
+			seen[base] = s
+		} else {
+			seen[base] = sighting{written, now}
+		}
+	}
+	r.seen = seen
+	return nil
 }
 
 // look reads a row that is there.
@@ -140,7 +158,7 @@ func (r *Resolver) look(ctx context.Context, base string) answer {
 		return answer{err: err}
 	}
 	left := r.last.left(base, f.Row.TTL)
-	return answer{row: f.Row, until: r.last.at + left, err: judge(f, r.last.keys, left)}
+	return answer{row: f.Row, until: min(r.last.at+left, r.seen[base].at+f.Row.TTL), err: judge(f, r.last.keys, left)}
 }
 
 // Resolve looks for the row of a path once, for whoever does not ask again. See [Resolver.Resolve].

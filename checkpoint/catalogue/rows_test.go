@@ -322,6 +322,22 @@ func TestResolve(t *testing.T) {
 	now.now += 3 * time.Second
 	_, err = r.Resolve(t.Context(), url)
 	wantIs(t, err, ErrExpired, "clock of this process")
+	// Nor any longer where the store's clock stands still, since nobody writes there any more.
+	row.TTL = 3 * freshFor / 2
+	must(t, Write(t.Context(), st, k, row))
+	r = NewResolver(st, ResolverOptions{Now: now.read})
+	for range 2 {
+		_, err = r.Resolve(t.Context(), url)
+		must(t, err)
+		now.now += freshFor + time.Second
+	}
+	_, err = r.Resolve(t.Context(), url)
+	wantIs(t, err, ErrExpired, "clock of this process")
+	written(t, root, st, url, -time.Second) // it is renewed
+	now.now += freshFor
+	_, err = r.Resolve(t.Context(), url)
+	must(t, err)
+
 	// A row that seems to come from the future is as old as it can be told: new.
 	written(t, root, st, url, -time.Hour)
 	_, err = Resolve(t.Context(), st, url, ResolverOptions{})
