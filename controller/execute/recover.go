@@ -50,7 +50,7 @@ func (l *loop) recover(ctx context.Context) error {
 	l.step(plan.Recovered{Held: held})
 	l.surveyed(survey, nil)
 	l.checks.next = e.o.Clock.Now() + e.o.Reconcile
-	return ctx.Err()
+	return nil
 }
 
 // firstSurvey asks what there is, and returns what is known soon. Of a site that answers later what was there before says what should be.

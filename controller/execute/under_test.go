@@ -112,6 +112,36 @@ func TestSweepingHoldsUpNothing(t *testing.T) {
 	})
 }
 
+// ending is a world whose look at a site ends the run.
+type ending struct {
+	World
+	end context.CancelFunc
+}
+
+func (e ending) SurveyOf(ctx context.Context, site string) ([]Leaving, error) {
+	e.end()
+	return e.World.SurveyOf(ctx, site)
+}
+
+// TestEndsWhileItRecovers: a run that ends before it has begun ends as any other.
+func TestEndsWhileItRecovers(t *testing.T) {
+	in(t, func(t *testing.T, w *world, c *bubble) {
+		p := &process{w: w, name: "one", j: &memory{}, died: make(chan struct{})}
+		w.holder = p
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		e, err := New(Options{
+			Journal: p, Name: "one", Makers: map[plan.Means]controller.Maker{plan.Copy: fakeMaker{p}}, Looker: p, Lease: p, World: ending{p, cancel}, Clock: c,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestRemovalsHoldUpNoWithdrawal: what takes long to be deleted keeps nothing else at the site from being withdrawn at once.
 func TestRemovalsHoldUpNoWithdrawal(t *testing.T) {
 	in(t, func(t *testing.T, w *world, c *bubble) {

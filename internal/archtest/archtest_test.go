@@ -30,6 +30,7 @@ var goroutineOwners = map[string]string{
 	"checkpoint/catalogue/hot.go":       "a read waits for its replicas",
 	"checkpoint/catalogue/write.go":     "List waits for its reads",
 	"controller/temporary/marks.go":     "List waits for its reads",
+	"controller/temporary/undo.go":      "Undo waits for its removals",
 	"checkpoint/catalogue/wrap.go":      "ReadMany waits for its files",
 	"checkpoint/digest.go":              "a reading waits for its readers of files",
 	"checkpoint/look.go":                "a look waits for its calls",
