@@ -36,9 +36,10 @@ func TestPublishKey(t *testing.T) {
 			st, err = stores.Site(t.Context(), site)
 			must(t, err)
 		}
-		if keys, _, err := catalogue.TrustedKeys(t.Context(), st); err != nil || len(keys) != 1 {
-			t.Errorf("site %q trusts %v, %v", site, keys, err)
-		}
+		w.until("the key is at site "+site, func() bool { // all are told at once
+			keys, _, err := catalogue.TrustedKeys(t.Context(), st)
+			return err == nil && len(keys) == 1
+		})
 	}
 	cancel()
 	must(t, <-ended)
