@@ -126,6 +126,11 @@ func TestSpansAreBounded(t *testing.T) {
 			t.Errorf("%v seconds are %v", seconds, d)
 		}
 	}
+	l := newPool("east")
+	l.limit.rate, l.limit.slots = 1, 1
+	if d := l.predicted(1 << 62); d <= 0 || d+d/4 < d {
+		t.Errorf("2^62 bytes at one a second take %v", d)
+	}
 	w := newTold()
 	w.say(SiteChanged{Site{Name: "east", Up: true, Writable: true, Free: 1 << 62, RemoteRate: 1, LocalRate: 2e9}})
 	w.copied("/ck/1", 1<<49)
@@ -157,5 +162,38 @@ func TestHintsOfADeadJob(t *testing.T) {
 		if len(w.p.files) > 0 || len(w.p.placements) > 0 {
 			t.Errorf("%s: %d files and %d placements are remembered", name, len(w.p.files), len(w.p.placements))
 		}
+	}
+}
+
+// TestAClusterOfWhichNothingIsKnown: what there is stays while the cluster does not answer, but for policy, and nothing new is made.
+func TestAClusterOfWhichNothingIsKnown(t *testing.T) {
+	w := newTold()
+	read := func(path string) {
+		w.say(Hint{Record: relay.Record{
+			Version: 1, ID: path, Job: path, Run: "a", Confidence: 1, TTLMS: time.Hour.Milliseconds(),
+			Start: &relay.Start{Ranks: 64, RanksPerHost: 8, ExpectedInMS: 60_000, Files: []relay.HotFile{{Path: path, Readers: 64}}},
+		}})
+		w.say(Looked{[]File{{Path: path, Identity: "v1", Size: 64 << 20, Blocks: 1, Replicas: 3}}})
+		w.now += 50 * time.Second
+		w.say(Tick{})
+	}
+	read("/hot/1")
+	made, n := last[Make](w)
+	if n != 1 || made.Means != Sibling {
+		t.Fatalf("%d makings, the last: %v", n, made)
+	}
+	w.say(Done{ID: made.ID, Action: "make"})
+	w.say(Done{ID: made.ID, Action: "publish"})
+	w.say(ClusterChanged{})
+	read("/hot/2")
+	if a, n := last[Withdraw](w); n > 0 {
+		t.Errorf("%v", a)
+	}
+	if a, n := last[Make](w); n != 1 {
+		t.Errorf("%v", a)
+	}
+	w.say(PolicyChanged{})
+	if a, n := last[Withdraw](w); n != 1 || a.ID != made.ID {
+		t.Errorf("what policy does not allow any more stays: %d, %v", n, a)
 	}
 }

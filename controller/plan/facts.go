@@ -22,6 +22,9 @@ type Cluster struct {
 	MaxReplication int `json:"max_replication"`
 }
 
+// known tells whether anything is known of the cluster.
+func (c Cluster) known() bool { return c.ReadersPerSource > 0 }
+
 // Site is another datacenter that checkpoints are copied to.
 type Site struct {
 	Name string

@@ -288,7 +288,7 @@ func (f *file) decide(p *Planner) {
 			p.drop(f)
 		}
 		return
-	case target(d.readers, p.cluster.ReadersPerSource) <= 1:
+	case target(d.readers, p.cluster.ReadersPerSource) <= 1 && (p.cluster.known() || !f.slot.begun()): // of a cluster that does not answer what there is stays
 		p.settle(&f.slot, nil, ReasonUnneeded, "one source is enough")
 		return
 	case !f.facts.known:
@@ -316,8 +316,7 @@ func (f *file) decide(p *Planner) {
 func (f *file) propose(p *Planner, d demand, first *start, v Verdict) {
 	k := f.File()
 	allowed := v.Means
-	made := f.slot.x != nil && f.slot.x.held != nil && !f.slot.x.state.undoing()
-	if made {
+	if f.slot.begun() {
 		x := f.slot.x
 		if !has(allowed, x.want.means()) {
 			p.settle(&f.slot, nil, ReasonPolicy, v.Rule+": "+string(x.want.means())+" is not allowed")

@@ -54,5 +54,5 @@ func (l *pool) predicted(bytes int64) time.Duration {
 	if rate <= 0 {
 		return 0
 	}
-	return time.Duration(float64(bytes) / float64(rate) * float64(time.Second))
+	return span(float64(bytes) / float64(rate))
 }

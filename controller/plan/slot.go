@@ -12,6 +12,9 @@ type slot struct {
 	revoked bool     // until nobody asks any more
 }
 
+// begun tells whether there is something, or will be, that is not on its way out.
+func (s *slot) begun() bool { return s.x != nil && s.x.held != nil && !s.x.state.undoing() }
+
 // past is what a slot remembers of what was there. Most slots never had anything, and there may be a million.
 type past struct {
 	keep      time.Duration // what was recovered is kept so long without being asked for

@@ -47,7 +47,7 @@ func (p Progress) Left() (time.Duration, bool) {
 	if p.Rate <= 0 {
 		return 0, false
 	}
-	return time.Duration(float64(max(p.Total-p.Done, 0)) / float64(p.Rate) * float64(time.Second)), true
+	return span(float64(max(p.Total-p.Done, 0)) / float64(p.Rate)), true
 }
 
 // UnderWay tells whether it is being made, or stands still in the midst of that.
