@@ -173,7 +173,7 @@ func (p *Planner) made(x *placement, ev Done) {
 	x.held.readyAt = p.now
 	x.held.digest = ev.Digest
 	if x.want.means() == Copy && x.held.of == nil {
-		l.sent.add(x.held.bytes, ev.Took)
+		l.sent.add(x.held.bytes, ev.Took, leastSent)
 	}
 	if x.slot.was != nil {
 		x.slot.was.tries = 0

@@ -33,6 +33,7 @@ type evaluation struct {
 	name  string
 	said  register
 	noted bool // in the job's history
+	read  bool // how long that took is in the job's history
 }
 
 func (c *checkpoint) name() string { return c.path }
@@ -338,6 +339,39 @@ func (c *checkpoint) note(p *Planner, life *said) {
 	}
 }
 
+// loaded learns from an evaluation that has read, how long that took.
+func (p *Planner) loaded(a *relay.Checkpoint, at time.Duration) {
+	c := p.copies[a.Path]
+	if c == nil || !c.known || c.facts.Bytes <= 0 {
+		return
+	}
+	i := slices.IndexFunc(c.evaluations, func(e *evaluation) bool { return e.name == a.Evaluation })
+	life := c.life.last(p)
+	if i < 0 || life == nil {
+		return
+	}
+	e := c.evaluations[i]
+	s := e.said.last(p)
+	if e.read || s == nil || s.state != hints.EvaluationOpened {
+		return
+	}
+	h := p.job(life.job).history[s.site]
+	if h == nil { // it was not noted: it is at home
+		return
+	}
+	e.read = true
+	x := (*placement)(nil)
+	if n := slices.IndexFunc(c.slots, func(sl *slot) bool { return sl.pool.site == s.site }); n >= 0 {
+		x = c.slots[n].x
+	}
+	switch {
+	case x == nil || x.held == nil || x.held.readyAt == 0:
+		h.remote.add(c.facts.Bytes, at-s.at, leastRead)
+	case x.state == live && x.held.readyAt <= s.at:
+		h.local.add(c.facts.Bytes, at-s.at, leastRead)
+	}
+}
+
 // propose settles what lies at one site.
 func (c *checkpoint) propose(p *Planner, s *slot, at []wish, life *said) {
 	k := c.facts
@@ -405,13 +439,14 @@ func (c *checkpoint) proposal(p *Planner, s *slot, at []wish, payer *job, site S
 		want.emergency, urgency = true, spike.urgency
 		p.alarm(c, spike.until)
 	}
-	if site.RemoteRate > 0 && site.LocalRate > 0 {
-		remote := float64(k.Bytes) / float64(site.RemoteRate)
-		local := float64(k.Bytes) / float64(site.LocalRate)
+	h := payer.history[s.pool.site]
+	if remoteRate, localRate := h.rates(site); remoteRate > 0 && localRate > 0 {
+		remote := float64(k.Bytes) / float64(remoteRate)
+		local := float64(k.Bytes) / float64(localRate)
 		want.saved = span(max(remote-local, 0))
 	}
 	margin := firstMargin
-	if h := payer.history[s.pool.site]; h != nil && h.margin > 0 {
+	if h != nil && h.margin > 0 {
 		margin = h.margin
 	}
 	lead := s.pool.predicted(k.Bytes)

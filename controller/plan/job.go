@@ -116,6 +116,8 @@ func (ev Hint) apply(p *Planner) {
 		refuse(ReasonExpired, "the hint was taken more than 24 h ago")
 	case r.Start != nil:
 		p.started(r, s, until)
+	case state == hints.EvaluationLoaded:
+		p.loaded(r.Checkpoint, at)
 	case state.Outcome(): // it asks for nothing
 	default:
 		p.heard(r, state, s, until)
@@ -191,6 +193,17 @@ type history struct {
 	hits, misses int
 	// margin is the lead time beyond the predicted duration; 0: not moved yet.
 	margin time.Duration
+	// remote and local are how long evaluations took to read: those that found no copy until they had read, and those that found one.
+	remote, local sent
+}
+
+// rates are the bytes a second at which evaluations read what is not at a site, and what is: as they did lately, once both are known, since what an evaluation does beside
+// reading is then in both; else as is believed of the site.
+func (h *history) rates(site Site) (remote, local int64) {
+	if h == nil || len(h.remote) < leastReadings || len(h.local) < leastReadings {
+		return site.RemoteRate, site.LocalRate
+	}
+	return h.remote.rate(), h.local.rate()
 }
 
 // mostHistory bounds what is remembered of a job's evaluations.

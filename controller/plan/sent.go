@@ -3,19 +3,23 @@ package plan
 import "time"
 
 const (
-	// keptSent is of how many copies to a site the rate is made. Those that took less than leastSent say more of calls and disks than of the link.
+	// keptSent is of how many transfers a rate is made. Copies that took less than leastSent, and readings that took less than leastRead, say more of calls and disks than
+	// of the link.
 	keptSent  = 8
 	leastSent = 5 * time.Second
+	leastRead = time.Second
+	// leastReadings is of how many readings a rate is believed.
+	leastReadings = 2
 )
 
-// sent are the last copies to a site: how many bytes each, and how long it was sent.
+// sent are the last transfers of a kind: how many bytes each, and how long it took.
 type sent []struct {
 	bytes int64
 	took  time.Duration
 }
 
-func (s *sent) add(bytes int64, took time.Duration) {
-	if took < leastSent || bytes <= 0 {
+func (s *sent) add(bytes int64, took, least time.Duration) {
+	if took < least || bytes <= 0 {
 		return
 	}
 	*s = append(*s, struct {
