@@ -1,6 +1,10 @@
 package hints
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/stepahead-io/stepahead/internal/recent"
+)
 
 // Bounds of an [Inbox]. What is forgotten is the oldest; the worst that follows is that a very late
 // repetition is handled once more.
@@ -14,10 +18,10 @@ const (
 // which runs are over. It reads no clock, is bounded, and is safe for concurrent use.
 type Inbox struct {
 	mu      sync.Mutex
-	current recent[string, string] // job -> its run
-	over    recent[runKey, bool]   // runs that are over; true: replaced, else closed
-	seen    recent[hintKey, struct{}]
-	said    recent[subject, uint64] // the largest number of a hint about a checkpoint
+	current recent.Map[string, string] // job -> its run
+	over    recent.Map[runKey, bool]   // runs that are over; true: replaced, else closed
+	seen    recent.Map[hintKey, struct{}]
+	said    recent.Map[subject, uint64] // the largest number of a hint about a checkpoint
 }
 
 type runKey struct{ job, run string }
@@ -52,10 +56,10 @@ func subjectOf(h Hint) subject {
 // NewInbox returns an empty inbox.
 func NewInbox() *Inbox {
 	return &Inbox{
-		current: newRecent[string, string](inboxJobs),
-		over:    newRecent[runKey, bool](inboxRuns),
-		seen:    newRecent[hintKey, struct{}](inboxHints),
-		said:    newRecent[subject, uint64](inboxRuns),
+		current: recent.New[string, string](inboxJobs),
+		over:    recent.New[runKey, bool](inboxRuns),
+		seen:    recent.New[hintKey, struct{}](inboxHints),
+		said:    recent.New[subject, uint64](inboxRuns),
 	}
 }
 
@@ -66,14 +70,14 @@ func (b *Inbox) Admit(h Hint) (Reply, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	run := runKey{h.Job, h.Run}
-	if _, repeated := b.seen.get(hintKey{run, h.ID}); repeated {
+	if _, repeated := b.seen.Get(hintKey{run, h.ID}); repeated {
 		return Reply{Accepted: true, Detail: "repeated"}, false
 	}
-	if replaced, old := b.over.get(run); old && (replaced || h.Checkpoint == nil && h.Start == nil) {
+	if replaced, old := b.over.Get(run); old && (replaced || h.Checkpoint == nil && h.Start == nil) {
 		return Refuse(ReasonOldRun, "run "+h.Run+" was replaced or closed"), false
 	}
 	if c := h.Checkpoint; c != nil && c.Sequence != 0 {
-		if last, known := b.said.get(subjectOf(h)); known && c.Sequence <= last {
+		if last, known := b.said.Get(subjectOf(h)); known && c.Sequence <= last {
 			return Reply{Accepted: true, Detail: "late: what came after it is known"}, false
 		}
 	}
@@ -90,50 +94,19 @@ func (b *Inbox) Done(h Hint, r Reply) (replaced string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	run := runKey{h.Job, h.Run}
-	b.seen.put(hintKey{run, h.ID}, struct{}{})
+	b.seen.Put(hintKey{run, h.ID}, struct{}{})
 	switch {
 	case h.Checkpoint != nil && h.Checkpoint.Sequence != 0:
-		b.said.put(subjectOf(h), h.Checkpoint.Sequence)
+		b.said.Put(subjectOf(h), h.Checkpoint.Sequence)
 	case h.Close != nil:
-		b.over.put(run, false)
+		b.over.Put(run, false)
 	case h.Schedule != nil:
-		before, ok := b.current.get(h.Job)
-		b.current.put(h.Job, h.Run)
+		before, ok := b.current.Get(h.Job)
+		b.current.Put(h.Job, h.Run)
 		if ok && before != h.Run {
-			b.over.put(runKey{h.Job, before}, true)
+			b.over.Put(runKey{h.Job, before}, true)
 			return before
 		}
 	}
 	return ""
-}
-
-// recent is a map that forgets its oldest entries beyond a limit.
-type recent[K comparable, V any] struct {
-	limit  int
-	values map[K]V
-	order  []K // ring, oldest at next once it is full
-	next   int
-}
-
-func newRecent[K comparable, V any](limit int) recent[K, V] {
-	return recent[K, V]{limit: limit, values: make(map[K]V)}
-}
-
-func (r *recent[K, V]) get(k K) (V, bool) {
-	v, ok := r.values[k]
-	return v, ok
-}
-
-func (r *recent[K, V]) put(k K, v V) {
-	_, known := r.values[k]
-	r.values[k] = v
-	switch {
-	case known:
-	case len(r.order) < r.limit:
-		r.order = append(r.order, k)
-	default:
-		delete(r.values, r.order[r.next])
-		r.order[r.next] = k
-		r.next = (r.next + 1) % r.limit
-	}
 }

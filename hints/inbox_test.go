@@ -166,7 +166,7 @@ func TestInboxStorm(t *testing.T) {
 			t.Fatalf("hint %d: %+v", i, r)
 		}
 	}
-	if n := len(b.seen.values); n != inboxHints || len(b.seen.order) != n {
+	if n := b.seen.Len(); n != inboxHints {
 		t.Errorf("%d hints remembered, at most %d", n, inboxHints)
 	}
 	h.ID = strconv.Itoa(3*inboxHints - 1)

@@ -7,6 +7,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/hints/relay"
+	"github.com/stepahead-io/stepahead/internal/recent"
 )
 
 const (
@@ -24,12 +25,12 @@ type taken struct {
 
 // translator turns records into events, in whatever order they come, and each hint once. It performs no I/O and reads no clock.
 type translator struct {
-	seen recent[[3]string, struct{}] // job, run and id
-	jobs recent[string, *startsOf]
+	seen recent.Map[[3]string, struct{}] // job, run and id
+	jobs recent.Map[string, *startsOf]
 }
 
 func newTranslator() *translator {
-	return &translator{seen: newRecent[[3]string, struct{}](mostIDs), jobs: newRecent[string, *startsOf](mostJobs)}
+	return &translator{seen: recent.New[[3]string, struct{}](mostIDs), jobs: recent.New[string, *startsOf](mostJobs)}
 }
 
 // startsOf is what is known of a job's starts.
@@ -41,13 +42,13 @@ type startsOf struct {
 
 // repeated tells whether the hint was there before.
 func (t *translator) repeated(r relay.Record) bool {
-	_, ok := t.seen.get([3]string{r.Job, r.Run, r.ID})
+	_, ok := t.seen.Get([3]string{r.Job, r.Run, r.ID})
 	return ok
 }
 
 // events returns what a record says that was not said before, in an order in which the planner understands it.
 func (t *translator) events(r taken) []plan.Event {
-	t.seen.put([3]string{r.Job, r.Run, r.ID}, struct{}{})
+	t.seen.Put([3]string{r.Job, r.Run, r.ID}, struct{}{})
 	if r.age >= hints.MaxTTL {
 		return nil // nothing holds so long
 	}
@@ -68,10 +69,10 @@ func (t *translator) events(r taken) []plan.Event {
 }
 
 func (t *translator) job(name string) *startsOf {
-	j, ok := t.jobs.get(name)
+	j, ok := t.jobs.Get(name)
 	if !ok {
 		j = &startsOf{}
-		t.jobs.put(name, j)
+		t.jobs.Put(name, j)
 	}
 	return j
 }
@@ -114,34 +115,3 @@ func fanOut(r taken) (events []plan.Event) {
 }
 
 func lastOf[T any](list []T) []T { return list[max(len(list)-mostFanOuts, 0):] }
-
-// recent is a map that forgets its oldest entries beyond a limit.
-type recent[K comparable, V any] struct {
-	limit  int
-	values map[K]V
-	order  []K // a ring, the oldest at next once it is full
-	next   int
-}
-
-func newRecent[K comparable, V any](limit int) recent[K, V] {
-	return recent[K, V]{limit: limit, values: make(map[K]V)}
-}
-
-func (r *recent[K, V]) get(k K) (V, bool) {
-	v, ok := r.values[k]
-	return v, ok
-}
-
-func (r *recent[K, V]) put(k K, v V) {
-	_, known := r.values[k]
-	r.values[k] = v
-	switch {
-	case known:
-	case len(r.order) < r.limit:
-		r.order = append(r.order, k)
-	default:
-		delete(r.values, r.order[r.next])
-		r.order[r.next] = k
-		r.next = (r.next + 1) % r.limit
-	}
-}

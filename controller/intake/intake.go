@@ -13,6 +13,7 @@ import (
 	"github.com/stepahead-io/stepahead/hints"
 	"github.com/stepahead-io/stepahead/hints/discovery"
 	"github.com/stepahead-io/stepahead/hints/relay"
+	"github.com/stepahead-io/stepahead/internal/recent"
 	"github.com/stepahead-io/stepahead/store"
 )
 
@@ -75,7 +76,7 @@ type Intake struct {
 
 	mu         sync.Mutex
 	translator *translator
-	perJob     recent[string, *bucket]
+	perJob     recent.Map[string, *bucket]
 	complained map[string]time.Duration // jobs that say too much, when that was reported last
 	followed   map[string]*followed
 	stats      Stats
@@ -110,7 +111,7 @@ func New(o Options) (*Intake, error) {
 		return nil, fmt.Errorf("intake.New: %w: %w", err, fs.ErrInvalid)
 	}
 	return &Intake{
-		o: o, finder: finder, translator: newTranslator(), perJob: newRecent[string, *bucket](mostJobs),
+		o: o, finder: finder, translator: newTranslator(), perJob: recent.New[string, *bucket](mostJobs),
 		complained: map[string]time.Duration{}, followed: map[string]*followed{},
 	}, nil
 }
@@ -175,10 +176,10 @@ func (in *Intake) translate(r relay.Record, age time.Duration) []plan.Event {
 
 // may tells whether a job has not said too much, and reports one that has, once a minute.
 func (in *Intake) may(job string, now time.Duration) bool {
-	b, ok := in.perJob.get(job)
+	b, ok := in.perJob.Get(job)
 	if !ok {
 		b = &bucket{size: jobBurst, rate: jobRate, at: now}
-		in.perJob.put(job, b)
+		in.perJob.Put(job, b)
 	}
 	if b.take(now) == 0 {
 		return true
