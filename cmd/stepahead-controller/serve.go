@@ -209,9 +209,9 @@ func (p *program) closeAudit(l *audit.Log) {
 func (p *program) engine(name string) execute.Options {
 	o := execute.Options{
 		Plan: plan.Options{Home: p.s.homeSite, Grace: p.s.grace, HostsShare: p.s.hostsShare}, Name: name, Clock: p.clock, Log: p.log, Reconcile: p.s.reconcile, Looker: p.looker,
-		Audit: func(e execute.Entry) {
-			p.service.Record(audit.Entry(e))
-			p.timeline.Did(audit.Entry(e), p.clock.Now(), p.clock.Wall())
+		Audit: func(e audit.Entry) {
+			p.service.Record(e)
+			p.timeline.Did(e, p.clock.Now(), p.clock.Wall())
 			if p.s.dryRun {
 				p.log.Info("dry run", zap.String("what", e.What), zap.Uint64("placement", uint64(e.Placement)), zap.String("path", e.Path), zap.String("site", e.Site), zap.String("why", e.Why))
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/plan"
 )
 
-// Entry is one line, as execute.Entry: who did what, to which placement, and why. What is "make" for an action that begins, "made" for one that was done,
+// Entry is one line: who did what, to which placement, and why. What is "make" for an action that begins, "made" for one that was done,
 // "make" with Err for one that failed, and so for the other actions; "revoke", "drain" and whatever else changes what the controller does; and "refuse". Until is
 // when the placement's lease ends, zero where there is none.
 type Entry struct {

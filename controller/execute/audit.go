@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/stepahead-io/stepahead/controller/audit"
 	"github.com/stepahead-io/stepahead/controller/plan"
 )
 
@@ -26,7 +27,7 @@ func wordFor(r result) string {
 // audit writes a line about an action that begins, was done or failed.
 func (l *loop) audit(one *line, what, why string, err error, took time.Duration) {
 	m := one.make
-	e := Entry{
+	e := audit.Entry{
 		Who: self, What: what, Placement: one.id, Means: one.means, Path: m.Path, Site: one.site, Job: m.Job, Bytes: m.Bytes,
 		Until: l.e.o.Clock.Wall().Add(one.until - l.e.o.Clock.Now()), Why: why, Took: took,
 	}
@@ -37,14 +38,14 @@ func (l *loop) audit(one *line, what, why string, err error, took time.Duration)
 	l.write(e)
 }
 
-func (l *loop) write(e Entry) {
+func (l *loop) write(e audit.Entry) {
 	e.At = l.e.o.Clock.Wall()
 	l.e.o.Audit(e)
 }
 
 // auditEvent writes what an operator has the planner told.
 func (l *loop) auditEvent(who string, ev plan.Event) {
-	e := Entry{Who: who}
+	e := audit.Entry{Who: who}
 	switch ev := ev.(type) {
 	case plan.Revoke:
 		e.What, e.Placement, e.Path, e.Job, e.Why = "revoke", ev.ID, ev.Path, ev.Job, ev.Why
@@ -101,23 +102,23 @@ func (l *loop) refuse(a plan.Refuse) {
 		return
 	}
 	l.e.o.Log.Info("refused", zap.String("path", a.Path), zap.String("site", a.Site), zap.String("job", a.Job), zap.String("reason", string(a.Reason)), zap.String("detail", a.Detail))
-	l.write(Entry{Who: self, What: "refuse", Path: a.Path, Site: a.Site, Job: a.Job, Why: cmp.Or(string(a.Reason)+": "+a.Detail, string(a.Reason))})
+	l.write(audit.Entry{Who: self, What: "refuse", Path: a.Path, Site: a.Site, Job: a.Job, Why: cmp.Or(string(a.Reason)+": "+a.Detail, string(a.Reason))})
 }
 
 // pretend says what would be done, and tells the planner that it was; false for what only reads or reports.
 func (l *loop) pretend(a plan.Action) bool {
-	e := Entry{Who: self}
+	e := audit.Entry{Who: self}
 	switch a := a.(type) {
 	case plan.Make:
-		e = Entry{Who: self, What: makeVerb, Placement: a.ID, Means: a.Means, Path: a.Path, Site: a.Site, Job: a.Job, Bytes: a.Bytes, Until: l.end(a.Lease), Why: a.Why}
+		e = audit.Entry{Who: self, What: makeVerb, Placement: a.ID, Means: a.Means, Path: a.Path, Site: a.Site, Job: a.Job, Bytes: a.Bytes, Until: l.end(a.Lease), Why: a.Why}
 	case plan.Publish:
-		e = Entry{Who: self, What: publishVerb, Placement: a.ID, Means: a.Means, Path: a.Path, Site: a.Site, Job: a.Job, Until: l.end(a.Lease), Why: a.Why}
+		e = audit.Entry{Who: self, What: publishVerb, Placement: a.ID, Means: a.Means, Path: a.Path, Site: a.Site, Job: a.Job, Until: l.end(a.Lease), Why: a.Why}
 	case plan.Extend:
-		e = Entry{Who: self, What: extendVerb, Placement: a.ID, Until: l.end(a.Lease), Why: a.Why}
+		e = audit.Entry{Who: self, What: extendVerb, Placement: a.ID, Until: l.end(a.Lease), Why: a.Why}
 	case plan.Withdraw:
-		e = Entry{Who: self, What: withdrawVerb, Placement: a.ID, Why: a.Why}
+		e = audit.Entry{Who: self, What: withdrawVerb, Placement: a.ID, Why: a.Why}
 	case plan.Remove:
-		e = Entry{Who: self, What: removeVerb, Placement: a.ID, Why: a.Why}
+		e = audit.Entry{Who: self, What: removeVerb, Placement: a.ID, Why: a.Why}
 	case plan.Pace:
 		return true
 	default:

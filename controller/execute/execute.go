@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/audit"
 	"github.com/stepahead-io/stepahead/controller/journal"
 	"github.com/stepahead-io/stepahead/controller/plan"
 )
@@ -50,23 +51,6 @@ type Journal interface {
 	Compact(over func(placement uint64) bool) error
 }
 
-// Entry is one line of the audit log.
-type Entry struct {
-	At        time.Time     `json:"at"`
-	Who       string        `json:"who"`
-	What      string        `json:"what"`
-	Placement plan.ID       `json:"placement,omitempty"`
-	Means     plan.Means    `json:"means,omitempty"`
-	Path      string        `json:"path,omitempty"`
-	Site      string        `json:"site,omitempty"`
-	Job       string        `json:"job,omitempty"`
-	Bytes     int64         `json:"bytes,omitempty"`
-	Until     time.Time     `json:"until,omitzero"`
-	Why       string        `json:"why,omitempty"`
-	Err       string        `json:"error,omitempty"`
-	Took      time.Duration `json:"took_ns,omitempty"`
-}
-
 // Options configure an [Engine]. Only Makers, Looker and Clock have no default, and, but for a dry run, Journal and Lease.
 type Options struct {
 	// Plan configures the planner. Its NextID is not used: the journal knows.
@@ -81,7 +65,7 @@ type Options struct {
 	World World
 	Clock Clock
 	// Audit takes what is done, one call at a time. It holds up everything, so it must be quick.
-	Audit func(Entry)
+	Audit func(audit.Entry)
 	Log   *zap.Logger
 	// Reconcile is how often the world is compared with what should be there. Default 1 min.
 	Reconcile time.Duration
@@ -139,7 +123,7 @@ func New(o Options) (*Engine, error) {
 		return nil, errors.New("execute.New: without a journal and a lease nothing can be done: only a dry run")
 	}
 	if o.Audit == nil {
-		o.Audit = func(Entry) {}
+		o.Audit = func(audit.Entry) {}
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()

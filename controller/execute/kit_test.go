@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/audit"
 	"github.com/stepahead-io/stepahead/controller/journal"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/hints"
@@ -165,7 +166,7 @@ type running struct {
 	cancel context.CancelFunc
 	done   chan error
 	mu     sync.Mutex
-	audit  []Entry
+	audit  []audit.Entry
 	logs   *observer.ObservedLogs
 }
 
@@ -181,7 +182,7 @@ func (w *world) start(c *bubble, j Journal, name string, change func(*process, *
 	}
 	o := Options{
 		Plan: plan.Options{Home: "home"}, Journal: p, Name: name, Makers: makers, Looker: p, Lease: p, World: p, Clock: c, Log: zap.New(core), Settings: settings(),
-		Audit: func(e Entry) {
+		Audit: func(e audit.Entry) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.audit = append(r.audit, e)

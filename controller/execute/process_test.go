@@ -19,6 +19,7 @@ import (
 	"github.com/stepahead-io/stepahead/checkpoint"
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller"
+	"github.com/stepahead-io/stepahead/controller/audit"
 	"github.com/stepahead-io/stepahead/controller/copies"
 	"github.com/stepahead-io/stepahead/controller/journal"
 	"github.com/stepahead-io/stepahead/controller/lease"
@@ -156,7 +157,7 @@ func child(root string) error {
 		Plan: plan.Options{Home: "home", Grace: 50 * time.Millisecond, RetryAfter: 20 * time.Millisecond}, Journal: j, Name: name, Makers: makers,
 		Looker: statLooker{st}, Lease: held, World: world, Clock: clock, Reconcile: 100 * time.Millisecond,
 		Settings: append(settings(), plan.ClusterChanged{Cluster: cluster}, plan.BudgetsChanged{Budgets: link}),
-		Audit: func(e Entry) {
+		Audit: func(e audit.Entry) {
 			if e.Err == "" && e.What != removeVerb && e.What != withdrawVerb { // these are tried until HDFS knows that the writer is dead
 				fmt.Println(e.What, e.Placement, e.Path, e.Why)
 			}

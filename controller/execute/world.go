@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/stepahead-io/stepahead/controller/audit"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/controller/temporary"
 )
@@ -240,7 +241,7 @@ var errPanicked = errors.New("the call panicked")
 func (l *loop) swept(found Leaving, err error) {
 	m := found.Mark
 	why := "placement " + strconv.FormatUint(uint64(m.Placement), 10) + " of controller " + m.Controller + " should not be there"
-	e := Entry{Who: self, What: "sweep", Placement: m.Placement, Means: m.Means, Path: m.Path, Site: found.Site, Job: m.Job, Why: why}
+	e := audit.Entry{Who: self, What: "sweep", Placement: m.Placement, Means: m.Means, Path: m.Path, Site: found.Site, Job: m.Job, Why: why}
 	if err != nil {
 		e.Err = err.Error()
 		l.e.o.Log.Warn("a leaving could not be undone", zap.String("why", why), zap.String("path", m.Path), zap.String("site", found.Site), zap.Error(err))
