@@ -60,6 +60,8 @@ type Log struct {
 	closing bool
 	health  Health
 
+	names sync.Mutex // held by who opens or renames files, before mu
+
 	// The writer's alone, but for Open.
 	file *os.File
 	size int64
@@ -283,8 +285,8 @@ func (l *Log) append(lines []Line) error {
 
 // turnOver puts the file aside and begins a new one.
 func (l *Log) turnOver() error {
-	l.mu.Lock() // nobody opens the files meanwhile
-	defer l.mu.Unlock()
+	l.names.Lock()
+	defer l.names.Unlock()
 	err := l.file.Close()
 	l.file = nil
 	for i := l.o.Keep; i > 0 && err == nil; i-- {

@@ -117,6 +117,25 @@ func TestTurnOver(t *testing.T) {
 	}
 }
 
+// TestAddDoesNotWait: while a disk takes its time to open or rename files, lines are added all the same.
+func TestAddDoesNotWait(t *testing.T) {
+	l := open(t, Options{File: filepath.Join(t.TempDir(), "audit.log"), Limit: 1, Keep: 20})
+	l.Add(Entry{What: "make"})
+	waitWritten(t, l)
+	l.names.Lock()
+	for range 10 {
+		l.Add(Entry{What: "make"}) // for which another file is needed
+	}
+	if h := l.Health(); h.Waiting != 10 {
+		t.Errorf("%d lines wait", h.Waiting)
+	}
+	l.names.Unlock()
+	waitWritten(t, l)
+	if got := numbers(t, l, 0); !reflect.DeepEqual(got, upTo(1, 11)) {
+		t.Errorf("there are %v", got)
+	}
+}
+
 // waitWritten waits until nothing is pending.
 func waitWritten(t *testing.T, l *Log) {
 	t.Helper()

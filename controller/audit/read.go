@@ -26,15 +26,10 @@ func (l *Log) Read(after uint64, since time.Time, each func(Line) error) error {
 		}
 		return all(line)
 	}
-	l.mu.Lock()
-	if n := len(l.recent); n > 0 && l.recent[0].Number <= after+1 || l.next == after+1 {
-		lines := append([]Line(nil), l.recent...)
-		l.mu.Unlock()
+	if lines, all := l.remembered(after); all {
 		return give(lines, after, each)
 	}
-	files, err := l.openAll(since)
-	pending := append([]Line(nil), l.pending...)
-	l.mu.Unlock()
+	files, pending, err := l.openAll(since)
 	defer func() {
 		for _, f := range files {
 			_ = f.Close() // only read
@@ -70,16 +65,31 @@ func give(lines []Line, after uint64, each func(Line) error) error {
 	return nil
 }
 
-// openAll opens all files that were written to since a moment, the oldest first.
-func (l *Log) openAll(since time.Time) ([]*os.File, error) {
-	var files []*os.File
+// remembered returns the lines that are in memory; all tells whether that are all with a larger number than after.
+func (l *Log) remembered(after uint64) (lines []Line, all bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.recent); n > 0 && l.recent[0].Number <= after+1 || l.next == after+1 {
+		return append(lines, l.recent...), true
+	}
+	return nil, false
+}
+
+// openAll returns the lines that wait for the disk, and opens all files that were written to since a moment, the oldest first: what is written in between is in both.
+// Whoever adds lines does not wait for that.
+func (l *Log) openAll(since time.Time) (files []*os.File, pending []Line, err error) {
+	l.names.Lock()
+	defer l.names.Unlock()
+	l.mu.Lock()
+	pending = append(pending, l.pending...)
+	l.mu.Unlock()
 	for i := l.o.Keep; i >= 0; i-- {
 		f, err := localfile.Open(l.name(i))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return files, err
+			return files, pending, err
 		}
 		if info, err := f.Stat(); err == nil && info.ModTime().Before(since) {
 			_ = f.Close() // only opened
@@ -87,7 +97,7 @@ func (l *Log) openAll(since time.Time) ([]*os.File, error) {
 		}
 		files = append(files, f)
 	}
-	return files, nil
+	return files, pending, nil
 }
 
 // scan reads the lines of a file. A last one without a line break is being written, or was cut.
