@@ -65,9 +65,9 @@ func (l *Log) Add(ev Event) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.room()
 	h := l.paths[ev.Path]
 	if h == nil {
-		l.room()
 		h = &history{events: make(map[string]Event), last: ev.At}
 		l.paths[ev.Path] = h
 	}

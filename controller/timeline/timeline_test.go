@@ -257,16 +257,24 @@ func TestLogForgets(t *testing.T) {
 	if len(l.Of("/long"))+len(l.Of("/0")) > 0 || len(l.Of(fmt.Sprint("/", mostPaths+9))) != 1 {
 		t.Error("the newest were forgotten, not the oldest")
 	}
+	bounded := func(what string) {
+		n := 0
+		for _, h := range l.paths {
+			n += len(h.events)
+		}
+		if n != l.n || n > mostInAll || len(l.paths) > mostPaths {
+			t.Errorf("%s: %d events of %d paths, counted as %d", what, n, len(l.paths), l.n)
+		}
+	}
 	for i := range 2 * mostInAll {
 		l.Add(Event{ID: fmt.Sprint(i % mostEvents), Kind: "saving", Path: fmt.Sprint("/many/", i/mostEvents), At: time.Hour + time.Duration(i)})
 	}
-	n := 0
-	for _, h := range l.paths {
-		n += len(h.events)
+	bounded("of one checkpoint after the other")
+	const known = 300
+	for i := range 2 * mostInAll {
+		l.Add(Event{ID: fmt.Sprint(i / known), Kind: "saving", Path: fmt.Sprint("/known/", i%known), At: 2*time.Hour + time.Duration(i)})
 	}
-	if n != l.n || n > mostInAll+mostEvents || len(l.paths) > mostPaths {
-		t.Errorf("%d events of %d paths, counted as %d", n, len(l.paths), l.n)
-	}
+	bounded("of many at once")
 }
 
 func TestOfJob(t *testing.T) {
