@@ -253,8 +253,19 @@ func (v value) words() []string {
 	if len(all) == 0 {
 		v.wrong("the list is empty: leave the key out, or name something")
 	}
-	v.note(strings.Join(all, ", "))
+	v.note(listed(all))
 	return all
+}
+
+// listed are words as a setting: a word with a comma is not taken for two.
+func listed(words []string) string {
+	all := slices.Clone(words)
+	for i, word := range all {
+		if strings.ContainsAny(word, `,"`) {
+			all[i] = strconv.Quote(word)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // text is what a scalar says; false if the node is none. Aliases, anchors, tags and merges are none.

@@ -111,6 +111,25 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// TestDiffOfLists: one name with a comma in it is another list than two names: who mends that is heard.
+func TestDiffOfLists(t *testing.T) {
+	load := func(jobs string) *Settings {
+		t.Helper()
+		s, err := Load(files(t, func(name, text string) string { return strings.Replace(text, `jobs: "pretrain-*"`, "jobs: "+jobs, 1) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const rule = `rules["the big run's checkpoints"].when.jobs: `
+	if got := load("[a, b]").Diff(load("a, b")); len(got) != 1 || !strings.HasSuffix(got[0], rule+`"a, b" -> a, b`) {
+		t.Errorf("got %q", got)
+	}
+	if got := load(`["a, b"]`).Diff(load("a, b")); len(got) != 0 {
+		t.Errorf("one name alone or in a list: got %q", got)
+	}
+}
+
 func TestLabelsOf(t *testing.T) {
 	ctx := context.Background()
 	folder := t.TempDir()

@@ -151,6 +151,9 @@ func (r *Rules) readCopies(v value) *copies {
 		}
 		return c
 	}
+	if len(v.quietly()) == 0 {
+		v.wrong("it has no limits: write allow, or under what limits (sites, regions, encryption, lease, access)")
+	}
 	c.allow = true
 	v.mapping(map[string]func(value){
 		"sites":   func(v value) { c.sites = r.siteGlobs(v) },

@@ -136,6 +136,7 @@ func TestRulesMistakes(t *testing.T) {
 		{sites + "rules:\n- name: a", `p.yaml:3: rule "a": rules["a"]: it decides nothing`},
 		{sites + "rules:\n- name: a\n  copies: maybe", `p.yaml:4: rule "a": rules["a"].copies: "maybe": write deny, allow, or`},
 		{sites + "rules:\n- name: a\n  copies: deny\n- name: a\n  spread: deny", `p.yaml:5: rule "a": rules["a"]: another rule has this name`},
+		{sites + "rules:\n- name: a\n  copies: {}", `rules["a"].copies: it has no limits: write allow, or`},
 		{sites + "rules:\n- name: a\n  copies: {sites: [nowhere]}", `rules["a"].copies.sites: no site is "nowhere"`},
 		{sites + "rules:\n- name: a\n  copies: {regions: 'as*'}", `rules["a"].copies.regions: no site is in the region "as*"`},
 		{sites + "rules:\n- name: a\n  copies: {encryption: atrest}", `no site has the encryption class "atrest"`},
