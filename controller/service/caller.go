@@ -75,6 +75,14 @@ func (c caller) may(path, job string) error {
 // mayOperate returns nil if he may change what the controller does.
 func (c caller) mayOperate() error { return c.claims.Allows(auth.RightOperate, "/") }
 
+// valid returns a context that ends when his token does.
+func (c caller) valid(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.claims.Expires.IsZero() { // no keys
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, c.claims.Expires)
+}
+
 // String is how the audit log names him.
 func (c caller) String() string {
 	if c.claims.User == "" { // no keys

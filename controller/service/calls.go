@@ -13,6 +13,7 @@ import (
 	"github.com/stepahead-io/stepahead/controller/control"
 	"github.com/stepahead-io/stepahead/controller/controllerpb"
 	"github.com/stepahead-io/stepahead/controller/plan"
+	"github.com/stepahead-io/stepahead/internal/auth"
 )
 
 // mostListed bounds a list where the caller says nothing, and hardMost where he does.
@@ -144,9 +145,11 @@ func (s *Service) Why(ctx context.Context, m *controllerpb.WhyRequest) (*control
 	}
 	err = a.Engine.Ask(ctx, func(p *plan.Planner, _ time.Duration) {
 		if m.Id != 0 {
-			if st, ok := p.Find(plan.ID(m.Id)); ok {
-				w.Path = st.Path
+			st, there := p.Find(plan.ID(m.Id))
+			if !there || !c.sees(st.Path, st.Job) {
+				return
 			}
+			w.Path = st.Path
 		}
 		var list []plan.Standing
 		list, w.Known = p.Why(w.Path)
@@ -347,7 +350,7 @@ func (s *Service) Sweep(ctx context.Context, m *controllerpb.SweepRequest) (*con
 		return nil, err
 	}
 	if a.Sweep == nil {
-		return nil, errors.New("this controller sweeps nothing")
+		return nil, errors.New("a dry run sweeps nothing: ask the active controller, or stop it and give stepahead ctl sweep --store")
 	}
 	var own []plan.Standing
 	if m.All {
@@ -363,7 +366,7 @@ func (s *Service) Sweep(ctx context.Context, m *controllerpb.SweepRequest) (*con
 	r.Revoked = own
 	for _, w := range r.Swept {
 		if !m.DryRun {
-			s.Record(audit.Entry{At: time.Now(), Who: c.String(), What: "sweep", Path: w.Path, Site: w.Site, Why: "left behind: " + w.Mark, Err: w.Problem})
+			s.Record(audit.Entry{At: time.Now(), Who: c.String(), What: "sweep", Means: w.Means, Path: w.Path, Site: w.Site, Why: "left behind: " + w.Mark, Err: w.Problem})
 		}
 	}
 	return r.Encode(), nil
@@ -387,12 +390,15 @@ func (s *Service) Audit(m *controllerpb.AuditRequest, stream controllerpb.Contro
 			return err
 		}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := c.valid(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
 	after, since := m.After, time.UnixMilli(m.SinceMs)
 	for {
 		err := a.Audit.Read(after, since, func(l audit.Line) error {
+			if err := stream.Context().Err(); err != nil { // nobody waits for the rest of up to half a gigabyte
+				return err
+			}
 			after = l.Number
 			if !c.hears(l) || m.Job != "" && l.Job != m.Job || m.Path != "" && !below(l.Path, m.Path) {
 				return nil
@@ -402,19 +408,26 @@ func (s *Service) Audit(m *controllerpb.AuditRequest, stream controllerpb.Contro
 		if err != nil || !m.Follow {
 			return err
 		}
-		if err := a.Audit.Wait(ctx, after); err != nil {
-			if stream.Context().Err() == nil { // the controller ends
-				return nil
-			}
+		err = a.Audit.Wait(ctx, after)
+		switch {
+		case err == nil:
+		case stream.Context().Err() != nil:
 			return err
+		case errors.Is(err, context.DeadlineExceeded):
+			return auth.ErrExpired
+		default: // the controller ends
+			return nil
 		}
 	}
 }
 
-// hears tells whether a line of the audit log is for the caller.
+// hears tells whether a line of the audit log is for the caller. Whoever sees all hears of what has a path of another store, too.
 func (c caller) hears(l audit.Line) bool {
-	if l.Path == "" {
-		return c.whole() || l.Job != "" && l.Job == c.claims.Job
+	switch {
+	case c.whole():
+		return true
+	case l.Path == "":
+		return l.Job != "" && l.Job == c.claims.Job
 	}
 	return c.sees(l.Path, l.Job)
 }

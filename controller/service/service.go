@@ -110,12 +110,17 @@ func (s *Service) Activate(a Active) {
 	s.active = &a
 }
 
-// Record adds an entry to the audit log, and counts it.
+// Record adds an entry to the audit log, and counts it. What is known by its URL, as marks of copies know their original, is found by its name in the home store.
 func (s *Service) Record(e audit.Entry) {
 	s.metrics.count(e)
-	if a := s.now(); a != nil && a.Audit != nil {
-		a.Audit.Add(e)
+	a := s.now()
+	if a == nil || a.Audit == nil {
+		return
 	}
+	if name, err := a.named(e.Path); err == nil {
+		e.Path = name
+	}
+	a.Audit.Add(e)
 }
 
 // now is what the controller has, nil on standby.

@@ -311,22 +311,38 @@ func TestSweepBesideASilentStore(t *testing.T) {
 	w := newWorld(t)
 	a := *w.s.now()
 	a.Sweep = func(context.Context, bool, bool) control.SweepResult {
-		return control.SweepResult{Swept: []control.Swept{{Site: "east", Mark: "m1", Path: "/x"}}, Unread: []control.Unread{{Site: "west", Problem: "no answer"}, {Problem: "a bad mark"}}}
+		return control.SweepResult{
+			Swept:  []control.Swept{{Site: "east", Mark: "m1", Means: plan.Copy, Path: "hdfs://ns/runs/x"}, {Site: "east", Mark: "m2", Path: "hdfs://other/y"}},
+			Unread: []control.Unread{{Site: "west", Problem: "no answer"}, {Problem: "a bad mark"}},
+		}
 	}
 	w.s.Activate(a)
-	r, err := w.client("ops", "operate", "/").Sweep(t.Context(), false, false)
-	if err != nil || len(r.Swept) != 1 || !slices.Equal(r.Unread, []control.Unread{{Site: "west", Problem: "no answer"}, {Problem: "a bad mark"}}) {
+	ops := w.client("ops", "operate", "/")
+	r, err := ops.Sweep(t.Context(), false, false)
+	if err != nil || len(r.Swept) != 2 || !slices.Equal(r.Unread, []control.Unread{{Site: "west", Problem: "no answer"}, {Problem: "a bad mark"}}) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	found := 0
-	must(t, w.audit.Read(0, time.Time{}, func(l audit.Line) error {
-		if l.What == "sweep" && l.Site == "east" && l.Path == "/x" {
-			found++
+	}
+	for _, c := range []struct {
+		client *control.Client
+		path   string
+		want   string
+	}{
+		{ops, "", "copy of /runs/x at east,  of hdfs://other/y at east"}, // marks of copies name their originals by URL
+		{ops, "hdfs://ns/runs", "copy of /runs/x at east"},
+		{w.client("ops", "view", "/runs"), "", "copy of /runs/x at east"},
+		{w.client("a", "hint", "/"), "", ""},
+	} {
+		var found []string
+		must(t, c.client.Audit(t.Context(), control.AuditQuery{Path: c.path}, func(l audit.Line) error {
+			if l.What == "sweep" {
+				found = append(found, fmt.Sprintf("%s of %s at %s", l.Means, l.Path, l.Site))
+			}
+			return nil
+		}))
+		if got := strings.Join(found, ", "); got != c.want {
+			t.Errorf("below %q: %q, want %q", c.path, got, c.want)
 		}
-		return nil
-	}))
-	if found != 1 {
-		t.Errorf("%d lines say what was undone", found)
 	}
 }
 
@@ -510,4 +526,17 @@ func TestAudit(t *testing.T) {
 	}
 	w.s.end() // as Run does
 	must(t, <-ended)
+}
+
+// TestFollowsWhileTheTokenCounts: who follows the audit log is told nothing more when his token has expired.
+func TestFollowsWhileTheTokenCounts(t *testing.T) {
+	w := newWorld(t)
+	token, err := auth.Mint(w.key, auth.Claims{Job: "ops", User: "ada", Roots: []string{"/"}, Rights: []string{auth.RightView}, Expires: time.Now().Add(3 * time.Second)})
+	must(t, err)
+	c := control.NewClient(w.addr, control.ClientOptions{Token: token})
+	defer c.Close()
+	err = c.Audit(t.Context(), control.AuditQuery{Follow: true}, func(audit.Line) error { return nil })
+	if !errors.Is(err, control.ErrDenied) || !strings.Contains(err.Error(), "expired") {
+		t.Error(err)
+	}
 }

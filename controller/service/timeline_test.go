@@ -86,6 +86,22 @@ func TestTimelines(t *testing.T) {
 	}
 }
 
+// TestLargeReply: all that a job has evaluated comes, however much it is.
+func TestLargeReply(t *testing.T) {
+	w := newWorld(t)
+	a := *w.s.now()
+	a.Timeline = timeline.NewLog("home")
+	const all = 3000
+	for i := range all {
+		a.Timeline.Add(timeline.Event{ID: fmt.Sprint(i), Kind: "committed", Job: "a", Path: fmt.Sprintf("/runs/%04d/%s", i, strings.Repeat("x", 2000))})
+	}
+	w.s.Activate(a)
+	got, err := w.client("ops", "view", "/").Timeline(t.Context(), "", "a")
+	if err != nil || len(got.Timelines) != all {
+		t.Errorf("%d of %d timelines, %v", len(got.Timelines), all, err)
+	}
+}
+
 // TestWhyPolicy: whoever sees what is wanted is told which rules decide on it, and nobody else.
 func TestWhyPolicy(t *testing.T) {
 	w := newWorld(t)

@@ -35,7 +35,7 @@ type Source interface {
 }
 
 // Serve serves the Relay service on srv: what the source has, to callers with the right auth.RightRelay. A record whose paths the caller's token does
-// not cover is left out. Calls end when leaving is closed.
+// not cover is left out. Calls end when leaving is closed, and when the token has expired.
 func Serve(srv grpc.ServiceRegistrar, s Source, keys auth.Keyring, leaving <-chan struct{}) {
 	hintspb.RegisterRelayServer(srv, &server{source: s, keys: keys, leaving: leaving, readers: make(chan struct{}, mostReaders)})
 }
@@ -68,6 +68,12 @@ func (s *server) Records(req *hintspb.RecordsRequest, stream grpc.ServerStreamin
 	if err := stream.SendHeader(nil); err != nil {
 		return err
 	}
+	var expired <-chan time.Time
+	if !claims.Expires.IsZero() { // there are keys
+		timer := time.NewTimer(time.Until(claims.Expires))
+		defer timer.Stop()
+		expired = timer.C
+	}
 	for {
 		last, changed := s.source.Last()
 		err := tail.Read(last, func(r Record) error { return s.send(stream, claims, req.MaxAgeMs, r) })
@@ -81,6 +87,8 @@ func (s *server) Records(req *hintspb.RecordsRequest, stream grpc.ServerStreamin
 		case <-changed:
 		case <-stream.Context().Done():
 			return status.FromContextError(stream.Context().Err()).Err()
+		case <-expired:
+			return status.Error(auth.Code(auth.ErrExpired), auth.ErrExpired.Error())
 		case <-s.leaving:
 			return status.Error(codes.Unavailable, "agent is stopping")
 		}

@@ -251,6 +251,23 @@ func TestWhoMayRead(t *testing.T) {
 }
 
 // TestOlderAgent: one without the service, and one without a ledger, are told apart from those that are gone.
+// TestExpires: who follows is let in no longer than his token counts.
+func TestExpires(t *testing.T) {
+	l := ledger(t, filepath.Join(t.TempDir(), "ledger"), Options{})
+	appended(t, l, "a")
+	key, err := auth.NewKey("k", make([]byte, 32))
+	must(t, err)
+	keys, err := auth.NewKeyring(key)
+	must(t, err)
+	token, err := auth.Mint(key, auth.Claims{Job: "controller", User: "svc", Roots: []string{"/"}, Rights: []string{auth.RightRelay}, Expires: time.Now().Add(3 * time.Second)})
+	must(t, err)
+	c, _ := served(t, l, keys, nil, token)
+	err = c.Records(t.Context(), here, Cursor{}, 0, func() {}, func(Handed) error { return nil })
+	if !errors.Is(err, hints.ErrDenied) || !strings.Contains(err.Error(), "expired") {
+		t.Error(err)
+	}
+}
+
 func TestOlderAgent(t *testing.T) {
 	c, end := served(t, nil, auth.Insecure(), nil, "")
 	each := func(Handed) error { return nil }
