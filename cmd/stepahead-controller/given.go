@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/cmd/exit"
 	"github.com/stepahead-io/stepahead/cmd/sites"
@@ -30,8 +28,7 @@ type given struct {
 
 // configure reads and checks all that is configured, so that no mistake shows only when this controller has become the active one.
 func (p *program) configure() (err error) {
-	p.stamp = stampOf(p.s.rules)
-	if p.rules, err = loadRules(p.s.rules); err != nil {
+	if p.rules, err = readRules(p.s.rules, p.problems, p.log, p.strangers); err != nil {
 		return codeOfFile(fmt.Errorf("--policy, --budgets, --prices: %w", err))
 	}
 	if p.given.urls, err = sites.Parse(p.s.sites); err != nil {
@@ -72,9 +69,12 @@ func (p *program) warn() {
 		p.log.Warn("no --policy, --budgets and --prices: nothing is allowed, and what is there already is undone")
 		return
 	}
-	for _, text := range p.s.strangers(p.given.urls, p.rules) {
-		p.log.Warn(strangerWarning, zap.String("detail", text))
-	}
+	p.rules.warn()
+}
+
+// strangers says which sites are not named wherever they must be.
+func (p *program) strangers(rules *policy.Settings) []string {
+	return p.s.strangers(p.given.urls, rules)
 }
 
 // checkFiles refuses what is no file where one is kept, or will be: it is opened later, some of it by a controller that is the active one only.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -48,11 +49,8 @@ func TestConfigurationFirst(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	w := newWorld(t)
 	files := policy.Files{Rules: w.file("policy.yaml"), Budgets: w.file("budgets.yaml"), Prices: w.file("prices.yaml")}
-	load := func(sites string) *policy.Settings {
+	write := func(sites string) {
 		w.write("policy.yaml", strings.Replace(policyText, "  east: {region: eu}\n", sites, 1))
-		s, err := policy.Load(files)
-		must(t, err)
-		return s
 	}
 	core, logged := observer.New(zap.WarnLevel)
 	told := func() (texts []string) {
@@ -72,28 +70,23 @@ func TestStrangers(t *testing.T) {
 	p := &program{log: zap.New(core), problems: newProblems()}
 	p.s.homeSite, p.s.rules = "home", files
 	p.given.urls = map[string]string{"east": "/x", "west": "/y"}
-	p.rules = load("  east: {region: eu}\n  home: {region: eu}\n  north: {region: eu}\n")
-	p.stamp = stampOf(files)
+	write("  east: {region: eu}\n  home: {region: eu}\n  north: {region: eu}\n")
+	var err error
+	p.rules, err = readRules(files, p.problems, p.log, p.strangers)
+	must(t, err)
 	p.warn()
 	west := "--site west: policy.yaml declares no site of this name: nothing is copied there"
 	north := "policy.yaml declares the site north: nothing is copied there without --site north=URL, or --home-site north if it is the home store's"
 	want("at the start", west, north)
-	load("  east: {region: eu}\n  west: {region: eu}\n") // while it is a standby
-	events := 0
-	rules := p.watch(func(context.Context, string, plan.Event) error {
-		events++
-		return nil
-	})
-	must(t, rules.read(t.Context(), false))
-	if events == 0 {
-		t.Error("what changed while it was a standby is not taken over")
-	}
+	write("  east: {region: eu}\n  west: {region: eu}\n") // while it is a standby
+	p.rules.begin(time.Now())
 	want("when the files change", "--site west: budgets.yaml has no link to it: nothing is copied there")
-	must(t, rules.read(t.Context(), true))
+	p.rules.tell = func(context.Context, string, plan.Event) error { return nil }
+	must(t, p.rules.read(t.Context(), true))
 	want("when nothing did")
 	p.given.urls = nil
-	load("  east: {region: eu}\n")
-	must(t, rules.read(t.Context(), false))
+	write("  east: {region: eu}\n")
+	must(t, p.rules.read(t.Context(), false))
 	want("without any", "policy.yaml declares the site east, and budgets.yaml has a link to it: nothing is copied there without --site east=URL, or --home-site east if it is the home store's")
 	code, out, stderr := output("config", "check", "--policy", files.Rules, "--budgets", files.Budgets, "--prices", files.Prices, "--site", "east=/x", "--site", "west=/y")
 	if code != 0 || !strings.Contains(out, "\nwarning: --site west: ") || strings.Contains(out, "site east") {

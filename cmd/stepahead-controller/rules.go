@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"syscall"
 	"time"
@@ -26,82 +28,104 @@ type rulesWatch struct {
 	// strangers says which sites are not named wherever they must be.
 	strangers func(*policy.Settings) []string
 
-	stamp string
+	stamp string // of the files before they were read last: what changes meanwhile is read again
 	held  *policy.Settings
+	told  plan.Budgets // what the planner was told last
 }
 
 const rulesProblem = "policy, budgets and prices"
 
-// loadRules reads the files for the first time; nil where there are none.
-func loadRules(files policy.Files) (*policy.Settings, error) {
+// readRules reads the files for the first time; nil where there are none.
+func readRules(files policy.Files, problems *problems, log *zap.Logger, strangers func(*policy.Settings) []string) (*rulesWatch, error) {
 	if files.Rules == "" {
 		return nil, nil
 	}
-	return policy.Load(files)
+	w := &rulesWatch{files: files, problems: problems, log: log, strangers: strangers, stamp: stampOf(files)}
+	var err error
+	w.held, err = policy.Load(files)
+	return w, err
 }
 
-// watch returns what keeps the rules that are in force as their files say. A standby may have read them long before: what changed since is taken over at its first look.
-func (p *program) watch(tell func(ctx context.Context, who string, ev plan.Event) error) *rulesWatch {
-	return &rulesWatch{
-		files: p.s.rules, tell: tell, problems: p.problems, log: p.log, stamp: p.stamp, held: p.rules,
-		strangers: func(now *policy.Settings) []string { return p.s.strangers(p.given.urls, now) },
-	}
+// begin returns what a planner is told at its beginning: what the files say by then, which a standby may have read days before.
+func (w *rulesWatch) begin(now time.Time) []plan.Event {
+	w.look(false)
+	w.told = w.held.Budgets.At(now)
+	return w.held.Events(now)
 }
 
-// run looks at the files until ctx ends: when they change, when hup is told to, and when budgets change by the hour.
+// run looks at the files until ctx ends: when they change, when hup is told to, and at the clock, by which budgets change.
 func (w *rulesWatch) run(ctx context.Context, hup <-chan os.Signal) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	next, timed := w.held.Budgets.Next(time.Now())
 	for {
-		var err error
+		asked := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-hup:
-			err = w.read(ctx, true)
+			asked = true
 		case <-ticker.C:
-			err = w.read(ctx, false)
 		}
-		if now := time.Now(); err == nil && timed && !now.Before(next) {
-			err = w.tell(ctx, "schedule", plan.BudgetsChanged{Budgets: w.held.Budgets.At(now)})
-		}
-		if err != nil {
+		if err := errors.Join(w.read(ctx, asked), w.hour(ctx, time.Now())); err != nil {
 			return err
 		}
-		next, timed = w.held.Budgets.Next(time.Now())
 	}
 }
 
-// read takes over what the files say if they have changed, or, asked, in any case. Files that are wrong change nothing.
+// read tells what the files say if they have changed or, asked, in any case.
 func (w *rulesWatch) read(ctx context.Context, asked bool) error {
+	if !w.look(asked) {
+		return nil
+	}
+	now := time.Now()
+	w.told = w.held.Budgets.At(now)
+	for _, ev := range w.held.Events(now) {
+		if err := w.tell(ctx, "configuration", ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hour tells the budgets of a moment if they are others than those that were told last: also when the clock was put back.
+func (w *rulesWatch) hour(ctx context.Context, now time.Time) error {
+	is := w.held.Budgets.At(now)
+	if reflect.DeepEqual(is, w.told) {
+		return nil
+	}
+	w.told = is
+	return w.tell(ctx, "schedule", plan.BudgetsChanged{Budgets: is})
+}
+
+// warn says in the log which sites are not named wherever they must be.
+func (w *rulesWatch) warn() {
+	for _, text := range w.strangers(w.held) {
+		w.log.Warn(strangerWarning, zap.String("detail", text))
+	}
+}
+
+// look takes over what the files say if they have changed or, asked, in any case, and tells whether anything is other. Files that are wrong change nothing.
+func (w *rulesWatch) look(asked bool) (changed bool) {
 	stamp := stampOf(w.files)
 	if stamp == w.stamp && !asked {
-		return nil
+		return false
 	}
 	w.stamp = stamp
 	now, err := policy.Load(w.files)
 	if err != nil {
 		w.problems.set(rulesProblem, fmt.Sprintf("they are not what they should be, and what was in force before stays: %v", err))
 		w.log.Error("policy, budgets and prices are not taken over: what was in force stays", zap.Error(err))
-		return nil
+		return false
 	}
 	w.problems.set(rulesProblem, "")
 	diff := now.Diff(w.held)
 	w.held = now
 	if len(diff) == 0 {
-		return nil
+		return false
 	}
 	w.log.Info("policy, budgets and prices are taken over", zap.String("changes", strings.Join(diff, "; ")))
-	for _, text := range w.strangers(now) {
-		w.log.Warn(strangerWarning, zap.String("detail", text))
-	}
-	for _, ev := range now.Events(time.Now()) {
-		if err := w.tell(ctx, "configuration", ev); err != nil {
-			return err
-		}
-	}
-	return nil
+	w.warn()
+	return true
 }
 
 // stampOf changes when the files do.

@@ -41,8 +41,7 @@ type program struct {
 	log      *zap.Logger
 	given    given
 	stores   *sites.Sites
-	rules    *policy.Settings // nil: none were given, and nothing is allowed
-	stamp    string           // of the files of rules, before they were read
+	rules    *rulesWatch // nil: none were given, and nothing is allowed
 	service  *service.Service
 	registry *prometheus.Registry
 	problems *problems
@@ -218,7 +217,7 @@ func (p *program) engine(name string) execute.Options {
 		},
 	}
 	if p.rules != nil {
-		o.Settings = p.rules.Events(p.clock.Wall())
+		o.Settings = p.rules.begin(p.clock.Wall())
 	}
 	return o
 }
@@ -239,6 +238,8 @@ func (p *program) begin(ctx context.Context, o execute.Options, a service.Active
 		return sources.Ready(ctx, p.stores.Home(), path, o.Name, id)
 	}
 	a.Problems = func() []string { return append(p.problems.all(), p.silence(in.Stats())...) }
+	p.service.Activate(a) // before the engine does anything: that has its line in the audit log
+	p.log.Info("active", zap.String("controller", a.Name), zap.Bool("dry-run", a.DryRun))
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -259,8 +260,8 @@ func (p *program) begin(ctx context.Context, o execute.Options, a service.Active
 		})
 	}
 	if p.rules != nil {
-		w := p.watch(e.Tell)
-		beside(func(ctx context.Context) error { return w.run(ctx, p.hup) })
+		p.rules.tell = e.Tell
+		beside(func(ctx context.Context) error { return p.rules.run(ctx, p.hup) })
 	}
 	if p.key != nil {
 		beside(func(ctx context.Context) error { return p.publishKey(ctx, p.stores, p.stores.Names(), *p.key) })
@@ -274,8 +275,6 @@ func (p *program) begin(ctx context.Context, o execute.Options, a service.Active
 			return nil
 		}
 	})
-	p.service.Activate(a)
-	p.log.Info("active", zap.String("controller", a.Name), zap.Bool("dry-run", a.DryRun))
 	return group.Wait()
 }
 

@@ -118,6 +118,9 @@ func (s *settings) validate() error {
 	if (s.agentCert == "") != (s.agentKey == "") || s.agentCert != "" && s.agentCA == "" {
 		bad("--agent-cert and --agent-key go together, and with --agent-ca")
 	}
+	if slices.Contains(s.agents, noAgents) && len(s.agents) > 1 {
+		bad("--agents %s: with %s there are no others", strings.Join(s.agents, ","), noAgents)
+	}
 	if s.reconcile <= 0 || s.grace <= 0 {
 		bad("--reconcile and --grace must be more than 0")
 	}

@@ -322,7 +322,6 @@ func TestSweepBesideASilentStore(t *testing.T) {
 	if err != nil || len(r.Swept) != 2 || !slices.Equal(r.Unread, []control.Unread{{Site: "west", Problem: "no answer"}, {Problem: "a bad mark"}}) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	}
 	for _, c := range []struct {
 		client *control.Client
 		path   string
