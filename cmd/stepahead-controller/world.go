@@ -115,7 +115,7 @@ func (p *program) listeners(e *execute.Engine, name string, log *timeline.Log) (
 	}
 	facts, err := intake.NewFacts(intake.FactsOptions{
 		Keys:   keys,
-		Engine: to, Clock: p.clock, Stores: p.stores, Looker: p.looker, Controller: name, Sites: p.given.others, Measured: true, HostsShare: p.s.hostsShare, ReadOnly: p.s.dryRun, Report: report,
+		Engine: to, Clock: p.clock, Stores: p.stores, Looker: p.looker, Controller: name, Sites: p.given.others, HostsShare: p.s.hostsShare, ReadOnly: p.s.dryRun, Report: report,
 		Cluster: plan.Cluster{NodeRate: int64(p.s.nodeRate), ReadersPerSource: p.s.readersPerSource},
 		Sources: intake.SourcesOf(e.Ask), Readers: intake.ReadersOf(e.Ask),
 	})

@@ -78,7 +78,7 @@ func TestCorruptCopyIsWithdrawn(t *testing.T) {
 		}
 		facts, err := intake.NewFacts(intake.FactsOptions{
 			Engine: e, Clock: c, Stores: stores, Looker: intake.NewLooker(intake.LookerOptions{Stores: stores}), Controller: "one", Keys: key.Keys(),
-			Sites: []intake.Site{{Name: "east", Free: 1 << 40, RemoteRate: 50e6, LocalRate: 2e9}},
+			Sites: []intake.Site{{Name: "east", RemoteRate: 50e6}},
 		})
 		if err != nil {
 			t.Fatal(err)

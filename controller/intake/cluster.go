@@ -11,9 +11,7 @@ import (
 // survey turns a list of nodes into what the planner knows of a cluster; what the nodes do not tell is as configured.
 type survey struct {
 	configured plan.Cluster
-	tagged     string  // the type of storage that replicas are raised on
-	free       float64 // the share of free space that temporary replicas may fill
-	transfers  int     // with so many a node has as much to do as it can
+	tagged     string // the type of storage that replicas are raised on
 }
 
 func (s survey) of(nodes []store.Node) plan.Cluster {
@@ -31,10 +29,10 @@ func (s survey) of(nodes []store.Node) plan.Cluster {
 		}
 		if n.Load >= 0 {
 			telling++
-			load += min(float64(n.Load)/float64(s.transfers), 1)
+			load += min(float64(n.Load)/busyTransfers, 1)
 		}
 	}
-	c.Free = int64(min(float64(free*s.free), 1<<62))
+	c.Free = int64(min(float64(free*freeShare), 1<<62))
 	if telling > 0 {
 		c.Load = load / float64(telling)
 	}

@@ -20,6 +20,28 @@ const checkBuffer = 8 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// heed looks again and again at what readers have left word of at a site, "" for home. It does so beside all else: what is named is read whole, over a link that may be
+// slow, and a store may hang.
+func (f *Facts) heed(ctx context.Context, site string) error {
+	for {
+		st := f.o.Stores.Home()
+		var err error
+		if site != "" {
+			st, err = f.o.Stores.Site(ctx, site)
+		}
+		if err == nil { // that a site does not answer is said by who looks at it
+			if err := f.damages(ctx, st); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-f.o.Clock.After(lookEvery):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // damages looks at what readers have left word of in a store: anybody may have, so it is looked at again. What is damaged is told, and the word removed, as
 // is word of what no reader finds any more, and what is no such word: nobody can have it that no other is looked at.
 func (f *Facts) damages(ctx context.Context, st store.Store) error {

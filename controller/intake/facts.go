@@ -19,6 +19,8 @@ import (
 )
 
 const (
+	// lookEvery is the time between two looks.
+	lookEvery = 30 * time.Second
 	// askTime bounds what is asked of one store at a time.
 	askTime = 20 * time.Second
 	// firstAnswer is how long sites are waited for at the start: one that has not answered by then counts as one that does not, until it does.
@@ -28,12 +30,15 @@ const (
 	// waitingReads bounds the starts that wait to be looked at, and filesOfStart the files of one.
 	waitingReads = 64
 	filesOfStart = 256
+	// freeShare is the part of the free space that temporary replicas may fill; busyTransfers keep a node as busy as it can be.
+	freeShare     = 0.1
+	busyTransfers = 64
 )
 
-// Site is another datacenter, and what is known of it. What is 0 is found out; a link whose rate is known should be given it.
+// Site is another datacenter. RemoteRate is the bytes a second at which an evaluation there reads what is not there; 0: it is measured.
 type Site struct {
-	Name                        string
-	Free, RemoteRate, LocalRate int64
+	Name       string
+	RemoteRate int64
 }
 
 // FactsOptions configure [Facts]. Engine, Clock, Stores, Looker and Controller have no default.
@@ -50,12 +55,6 @@ type FactsOptions struct {
 	// Cluster is what is believed of the cluster as long as it does not tell. Its NodeRate and ReadersPerSource are replaced by what starts show, once they
 	// show it. Defaults: 100 MB/s, 4 readers, at most 512 replicas.
 	Cluster plan.Cluster
-	// Measured lets what starts show replace the configured NodeRate and ReadersPerSource.
-	Measured bool
-	// FreeShare is the part of the free space that temporary replicas may fill. Default a tenth.
-	FreeShare float64
-	// Transfers is how many of them at once keep a node as busy as it can be. Default 64.
-	Transfers int
 	// HostsShare says that the ranks of a host share what they read, so that a host is one reader.
 	HostsShare bool
 	// Sources returns how many sources a file has by the controller's doing; 0: no more than it had. [SourcesOf] makes one. Default: none has.
@@ -63,9 +62,6 @@ type FactsOptions struct {
 	// Readers returns how many readers a run's start announced of each of some files, 0 where it announced none: of starts that do not say how much a rank read, it is
 	// taken from that. [ReadersOf] makes one. Default: none is known.
 	Readers func(ctx context.Context, job, run string, paths []string) []int
-	// Every is the time between two looks, ProbeEvery between two probes of a site, of ProbeBytes each. Defaults 30 s, 10 min, 4 MiB.
-	Every, ProbeEvery time.Duration
-	ProbeBytes        int
 	// ReadOnly writes nothing: sites are not probed, and reports of damage stay.
 	ReadOnly bool
 	// Report, if not nil, gets what failed and will be tried again. It is called by several goroutines.
@@ -79,8 +75,6 @@ func (o FactsOptions) withDefaults() (FactsOptions, error) {
 	o.Cluster.NodeRate = cmp.Or(o.Cluster.NodeRate, 100e6)
 	o.Cluster.ReadersPerSource = cmp.Or(o.Cluster.ReadersPerSource, 4)
 	o.Cluster.MaxReplication = cmp.Or(o.Cluster.MaxReplication, 512)
-	o.FreeShare, o.Transfers = cmp.Or(o.FreeShare, 0.1), cmp.Or(o.Transfers, 64)
-	o.Every, o.ProbeEvery, o.ProbeBytes = cmp.Or(o.Every, 30*time.Second), cmp.Or(o.ProbeEvery, 10*time.Minute), cmp.Or(o.ProbeBytes, 4<<20)
 	if o.Sources == nil {
 		o.Sources = func(context.Context, string) int { return 0 }
 	}
@@ -89,9 +83,6 @@ func (o FactsOptions) withDefaults() (FactsOptions, error) {
 	}
 	if o.Report == nil {
 		o.Report = func(error) {}
-	}
-	if o.FreeShare < 0 || o.FreeShare > 1 || o.Transfers < 1 || o.Every < 0 || o.ProbeEvery < 0 || o.ProbeBytes < 1 || o.ProbeBytes > 1<<30 {
-		return o, fmt.Errorf("intake.NewFacts: FreeShare is 0 to 1, Transfers at least 1, times not negative, ProbeBytes at most 1 GiB: %w", fs.ErrInvalid)
 	}
 	return o, nil
 }
@@ -148,8 +139,10 @@ func (f *Facts) Ready() <-chan struct{} { return f.ready }
 func (f *Facts) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return f.followHome(ctx) })
+	group.Go(func() error { return f.heed(ctx, "") })
 	for _, s := range f.sites {
 		group.Go(func() error { return f.followSite(ctx, s) })
+		group.Go(func() error { return f.heed(ctx, s.given.Name) })
 	}
 	group.Go(func() error { return f.first(ctx) })
 	return group.Wait()
@@ -201,7 +194,7 @@ func (f *Facts) followHome(ctx context.Context) error {
 		if first {
 			close(f.settled)
 		}
-		for next := f.o.Clock.After(f.o.Every); next != nil; {
+		for next := f.o.Clock.After(lookEvery); next != nil; {
 			select {
 			case r := <-f.reads:
 				f.observe(ctx, r)
@@ -218,7 +211,6 @@ func (f *Facts) followHome(ctx context.Context) error {
 func (f *Facts) lookAtHome(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { return f.lookAtCluster(ctx) })
-	group.Go(func() error { return f.damages(ctx, f.o.Stores.Home()) })
 	group.Go(func() error {
 		if found := f.o.Looker.LookAgain(ctx); len(found) > 0 {
 			return tell(ctx, f.o.Engine, plan.Looked{Files: found})
@@ -234,20 +226,14 @@ func (f *Facts) lookAtHome(ctx context.Context) error {
 // followSite looks at a site.
 func (f *Facts) followSite(ctx context.Context, s *site) error {
 	for first := true; ; first = false {
-		st, err := s.look(ctx)
-		if err != nil {
+		if err := s.look(ctx); err != nil {
 			return err
 		}
 		if first {
 			close(s.looked)
 		}
-		if st != nil {
-			if err := f.damages(ctx, st); err != nil {
-				return err
-			}
-		}
 		select {
-		case <-f.o.Clock.After(f.o.Every):
+		case <-f.o.Clock.After(lookEvery):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -261,8 +247,8 @@ func (f *Facts) lookAtCluster(ctx context.Context) error {
 	nodes, err := nodesOf(asked, f.o.Stores.Home())
 	cancel()
 	f.nodes.Store(&nodes) // none where they are not known now
-	s := survey{configured: f.o.Cluster, tagged: f.o.Looker.o.Tagged, free: f.o.FreeShare, transfers: f.o.Transfers}
-	if e, known := f.starts.estimate(); known && f.o.Measured {
+	s := survey{configured: f.o.Cluster, tagged: f.o.Looker.o.Tagged}
+	if e, known := f.starts.estimate(); known {
 		s.configured.NodeRate, s.configured.ReadersPerSource = int64(e.nodeRate), e.readersPerSource
 	}
 	var c plan.Cluster

@@ -1,23 +1,18 @@
 package intake
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/controller/temporary"
 	"github.com/stepahead-io/stepahead/hints/relay"
@@ -66,7 +61,7 @@ func facts(t testing.TB, home store.Store, sites map[string]store.Store, change 
 	t.Helper()
 	k, c := &keeper{}, &hands{}
 	all := stores{home: home, sites: sites}
-	o := FactsOptions{Engine: k, Clock: c, Stores: all, Looker: NewLooker(LookerOptions{Stores: all}), Controller: "ctl", ProbeBytes: 1000}
+	o := FactsOptions{Engine: k, Clock: c, Stores: all, Looker: NewLooker(LookerOptions{Stores: all}), Controller: "ctl"}
 	if change != nil {
 		change(&o)
 	}
@@ -88,8 +83,8 @@ func nodes(n int, change func(i int, n *store.Node)) (all []store.Node) {
 
 // TestSurvey: what an ordinary user is told of nodes; what he is not, is as configured.
 func TestSurvey(t *testing.T) {
-	s := survey{configured: plan.Cluster{NodeRate: 5, ReadersPerSource: 6, MaxReplication: 7, Load: 0.3}, tagged: "ARCHIVE", free: 0.5, transfers: 10}
-	base := plan.Cluster{Nodes: 4, Free: 200, NodeRate: 5, ReadersPerSource: 6, MaxReplication: 7, Load: 0.3}
+	s := survey{configured: plan.Cluster{NodeRate: 5, ReadersPerSource: 6, MaxReplication: 7, Load: 0.3}, tagged: "ARCHIVE"}
+	base := plan.Cluster{Nodes: 4, Free: 40, NodeRate: 5, ReadersPerSource: 6, MaxReplication: 7, Load: 0.3}
 	with := func(change func(*plan.Cluster)) plan.Cluster {
 		c := base
 		change(&c)
@@ -102,13 +97,13 @@ func TestSurvey(t *testing.T) {
 		"plain":   {nodes(4, nil), base},
 		"tagged":  {nodes(4, func(i int, n *store.Node) { n.Types = []string{"ARCHIVE", "DISK"}[i%2:] }), with(func(c *plan.Cluster) { c.Tagged = 2 })},
 		"leaving": {nodes(6, func(i int, n *store.Node) { n.InService = i > 1 }), base},
-		"busy":    {nodes(4, func(i int, n *store.Node) { n.Load = 5 * i }), with(func(c *plan.Cluster) { c.Load = (0 + 0.5 + 1 + 1) / 4. })},
+		"busy":    {nodes(4, func(i int, n *store.Node) { n.Load = busyTransfers / 2 * i }), with(func(c *plan.Cluster) { c.Load = (0 + 0.5 + 1 + 1) / 4. })},
 		"some tell": {nodes(4, func(i int, n *store.Node) {
 			if i == 0 {
-				n.Load = 10
+				n.Load = busyTransfers
 			}
 		}), with(func(c *plan.Cluster) { c.Load = 1 })},
-		"huge": {nodes(4, func(i int, n *store.Node) { n.Free = math.MaxInt64 }), with(func(c *plan.Cluster) { c.Free = 1 << 62 })},
+		"huge": {nodes(40, func(i int, n *store.Node) { n.Free = math.MaxInt64 }), with(func(c *plan.Cluster) { c.Nodes, c.Free = 40, 1<<62 })},
 		"none": {nil, with(func(c *plan.Cluster) { c.Nodes, c.Free = 0, 0 })},
 	} {
 		if got := s.of(c.nodes); got != c.want {
@@ -123,11 +118,7 @@ func turnOnce(ctx context.Context, f *Facts) error {
 		return err
 	}
 	for _, s := range f.sites {
-		st, err := s.look(ctx)
-		if err == nil && st != nil {
-			err = f.damages(ctx, st)
-		}
-		if err != nil {
+		if err := s.look(ctx); err != nil {
 			return err
 		}
 	}
@@ -222,9 +213,9 @@ func TestSites(t *testing.T) {
 		t.Errorf("it is probed again when it comes back: %+v", got)
 	}
 	f, k, _ = facts(t, &listing{Store: home}, sites, func(o *FactsOptions) {
-		o.Sites, o.ReadOnly = []Site{{Name: "east", Free: 7, RemoteRate: 8, LocalRate: 9}}, true
+		o.Sites, o.ReadOnly = []Site{{Name: "east", RemoteRate: 8}}, true
 	})
-	want := plan.Site{Name: "east", Up: true, Writable: true, Free: 7, RemoteRate: 8, LocalRate: 9}
+	want := plan.Site{Name: "east", Up: true, Writable: true, Free: 100, RemoteRate: 8, LocalRate: localRate}
 	if got := turn("given, and without writing"); len(got) != 1 || got[0] != want {
 		t.Errorf("%+v", got)
 	}
@@ -274,7 +265,7 @@ func TestLeavesNoProbe(t *testing.T) {
 	}
 	var st store.Store = interrupted{there, end}
 	measure := func(ctx context.Context) {
-		f, _, _ := facts(t, home, map[string]store.Store{"east": st}, func(o *FactsOptions) { o.Sites = []Site{{Name: "east", Free: 1}} })
+		f, _, _ := facts(t, home, map[string]store.Store{"east": st}, func(o *FactsOptions) { o.Sites = []Site{{Name: "east"}} })
 		if err := turnOnce(ctx, f); err != nil && ctx.Err() == nil {
 			t.Fatal(err)
 		}
@@ -290,7 +281,7 @@ func TestLeavesNoProbe(t *testing.T) {
 	}
 }
 
-// TestLearns: what starts show replaces what was configured, if it may.
+// TestLearns: what starts show replaces what was configured.
 func TestLearns(t *testing.T) {
 	files := map[string]clusterFile{}
 	for i, name := range []string{"/ck/a", "/ck/b"} {
@@ -298,10 +289,10 @@ func TestLearns(t *testing.T) {
 	}
 	st, _ := folder(t, map[string]string{"ck/a": "", "ck/b": "", "ck/deeper/c": ""})
 	ranks := 0
-	for _, row := range []struct{ measured, share, announced bool }{{}, {measured: true}, {measured: true, share: true}, {measured: true, announced: true}} {
+	for _, row := range []struct{ share, announced bool }{{}, {share: true}, {announced: true}} {
 		home := &listed{cluster: &cluster{Store: st, files: files}, nodes: nodes(100, nil)}
 		f, k, _ := facts(t, home, nil, func(o *FactsOptions) {
-			o.Measured, o.HostsShare = row.measured, row.share
+			o.HostsShare = row.share
 			o.Sources = func(_ context.Context, path string) int { return map[string]int{"/ck/a": 4, "/ck/b": 2}[path] }
 			o.Readers = func(_ context.Context, job, run string, paths []string) []int {
 				if job != "j" || run != "r" || !slices.Equal(paths, []string{"/ck/a", "/ck/b"}) {
@@ -333,12 +324,6 @@ func TestLearns(t *testing.T) {
 		}
 		must(t, turnOnce(t.Context(), f))
 		got := k.take()
-		if !row.measured {
-			if len(got) != 0 {
-				t.Errorf("%+v", got)
-			}
-			continue
-		}
 		if len(got) != 1 {
 			t.Fatalf("%+v", got)
 		}
@@ -439,151 +424,11 @@ func TestLooksAgain(t *testing.T) {
 	}
 }
 
-// TestDamage: what readers report is looked at again. What is damaged is told; the report goes in either case, those of other controllers stay.
-func TestDamage(t *testing.T) {
-	const text = "nine tons"
-	st, root := folder(t, map[string]string{"data/good": text, "data/bad": text, "data/old": text})
-	identity := func(name string) store.Identity {
-		info, err := st.Stat(t.Context(), name)
-		must(t, err)
-		return info.Identity
-	}
-	key, err := catalogue.NewKey("k", make([]byte, 32))
-	must(t, err)
-	sum := crc32.Checksum([]byte(text), castagnoli)
-	row := func(placement uint64, path string, names ...string) {
-		r := catalogue.Row{Version: catalogue.Version, Placement: placement, Controller: "ctl", Path: path, Identity: "v", TTL: time.Hour,
-			Sources: &catalogue.Sources{Size: int64(len(text)), Readers: 2}}
-		for _, name := range names {
-			r.Sources.Siblings = append(r.Sources.Siblings, catalogue.Sibling{Name: name, Identity: identity(name), CRC32C: sum})
-		}
-		must(t, catalogue.Write(t.Context(), st, key, r))
-	}
-	row(1, "/a", "/data/good")
-	row(2, "/b", "/data/good", "/data/bad")
-	row(3, "/c", "/data/old")
-	report := func(placement uint64, file, controller string) {
-		must(t, catalogue.ReportDamage(t.Context(), st, catalogue.Damage{Placement: placement, Controller: controller, File: file, Detail: "x"}))
-	}
-	report(1, st.Address("/data/good"), "ctl")
-	report(2, st.Address("/data/bad"), "ctl")
-	report(3, "", "ctl")
-	report(9, "", "ctl")     // has no row any more
-	report(1, "", "another") // has none
-	row(5, "/e", "/data/good")
-	must(t, catalogue.Write(t.Context(), st, key, catalogue.Row{Version: catalogue.Version, Placement: 5, Controller: "another", Path: "/f", Identity: "v", TTL: time.Hour, Sources: &catalogue.Sources{Size: 1, Readers: 2}}))
-	report(5, "", "another")
-	corrupt(t, filepath.Join(root, "data/bad"))
-	must(t, os.Remove(filepath.Join(root, "data/old")))
-	for _, readOnly := range []bool{true, false, false} {
-		f, k, _ := facts(t, st, nil, func(o *FactsOptions) { o.ReadOnly, o.Keys = readOnly, key.Keys() })
-		must(t, f.damages(t.Context(), st))
-		var got []string
-		for _, ev := range k.take() {
-			d := ev.(plan.Damaged)
-			got = append(got, d.Detail)
-			if want := map[string]plan.ID{"bad": 2, "old": 3}[filepath.Base(strings.Fields(d.Detail)[0])]; d.ID != want {
-				t.Errorf("%+v", d)
-			}
-		}
-		slices.Sort(got)
-		left, err := catalogue.ReadDamages(t.Context(), st)
-		must(t, err)
-		if len(left) == 1 && left[0].Placement != 5 {
-			t.Errorf("%+v is left", left)
-		}
-		want := []string{st.Address("/data/bad") + " has other bytes than were copied", st.Address("/data/old") + " is gone"}
-		if len(left) == 1 && !readOnly && len(got) == 0 {
-			return // the last round
-		}
-		if !slices.Equal(got, want) || len(left) != map[bool]int{true: 6, false: 1}[readOnly] {
-			t.Fatalf("%q, %d reports are left", got, len(left))
-		}
-	}
-	t.Error("what was told is told again")
-}
-
-// TestDamageFlood: whoever fills the folder with what is nothing, or with word of what is not there, does not keep a damage from being heard of.
-func TestDamageFlood(t *testing.T) {
-	st, root := folder(t, map[string]string{"data/x": "x"})
-	key, err := catalogue.NewKey("k", make([]byte, 32))
-	must(t, err)
-	must(t, catalogue.Write(t.Context(), st, key, catalogue.Row{Version: catalogue.Version, Placement: 1, Controller: "ctl", Path: "/a", Identity: "v", TTL: time.Hour,
-		Sources: &catalogue.Sources{Size: 1, Readers: 2, Siblings: []catalogue.Sibling{{Name: "/data/gone", Identity: "v"}}}}))
-	must(t, catalogue.ReportDamage(t.Context(), st, catalogue.Damage{Placement: 1, Controller: "ctl"}))
-	at := filepath.Join(root, catalogue.DamageFolder)
-	for i := range catalogue.MaxDamages {
-		must(t, os.WriteFile(filepath.Join(at, fmt.Sprintf("%064x.json", i)), []byte("{}"), 0o644)) // before all that is a sum
-		must(t, catalogue.ReportDamage(t.Context(), st, catalogue.Damage{Placement: uint64(i), Controller: "nobody"}))
-	}
-	must(t, os.WriteFile(filepath.Join(at, "0.json"), make([]byte, 1<<20), 0o644))
-	f, k, _ := facts(t, st, nil, func(o *FactsOptions) { o.Keys = key.Keys() })
-	heard := 0
-	for range 4 {
-		must(t, f.damages(t.Context(), st))
-		heard += len(k.take())
-	}
-	if infos, err := st.List(t.Context(), catalogue.DamageFolder); heard != 1 || err != nil || len(infos) != 0 {
-		t.Errorf("%d damages are heard of, %d files are left: %v", heard, len(infos), err)
-	}
-}
-
-// TestDamageForged: a row that nobody has signed who is trusted does not have a copy undone that is good, and a row that cannot be read now is no reason to forget what
-// readers say of it.
-func TestDamageForged(t *testing.T) {
-	st, root := folder(t, map[string]string{"data/x": "x"})
-	keys := map[string]catalogue.Key{}
-	for i, who := range []string{"controller", "stranger"} {
-		key, err := catalogue.NewKey(who, bytes.Repeat([]byte{byte(i)}, 32))
-		must(t, err)
-		keys[who] = key
-	}
-	write := func(who, path string, placement uint64) string {
-		must(t, catalogue.Write(t.Context(), st, keys[who], catalogue.Row{Version: catalogue.Version, Placement: placement, Controller: "ctl", Path: path, Identity: "v", TTL: time.Hour,
-			Sources: &catalogue.Sources{Size: 1, Readers: 2, Siblings: []catalogue.Sibling{{Name: "/data/gone", Identity: "v"}}}}))
-		return filepath.Join(root, catalogue.Folder, catalogue.NameOf(path))
-	}
-	write("stranger", "/forged", 1)
-	unread := write("controller", "/unread", 2)
-	must(t, os.Rename(unread, unread+".away"))
-	must(t, os.Symlink("loop.json", filepath.Join(filepath.Dir(unread), "loop.json")))
-	must(t, os.Symlink("loop.json", unread))
-	for placement := range uint64(2) {
-		must(t, catalogue.ReportDamage(t.Context(), st, catalogue.Damage{Placement: placement + 1, Controller: "ctl"}))
-	}
-	f, k, _ := facts(t, st, nil, func(o *FactsOptions) { o.Keys = keys["controller"].Keys() })
-	must(t, f.damages(t.Context(), st))
-	if got := k.take(); len(got) != 0 {
-		t.Errorf("undone for a forged row: %+v", got)
-	}
-	must(t, os.Remove(unread))
-	must(t, os.Rename(unread+".away", unread))
-	must(t, os.Remove(filepath.Join(filepath.Dir(unread), "loop.json")))
-	must(t, f.damages(t.Context(), st))
-	if got := k.take(); len(got) != 1 || got[0].(plan.Damaged).ID != 2 {
-		t.Errorf("once its row can be read: %+v", got)
-	}
-}
-
-// corrupt changes a byte of a file behind the store's back.
-func corrupt(t *testing.T, name string) {
-	t.Helper()
-	info, err := os.Stat(name)
-	must(t, err)
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	must(t, err)
-	_, err = f.WriteAt([]byte("N"), 0)
-	must(t, errors.Join(err, f.Close(), os.Chtimes(name, info.ModTime(), info.ModTime())))
-}
-
 func TestRefusesFactsOptions(t *testing.T) {
 	st, _ := folder(t, nil)
 	for name, change := range map[string]func(*FactsOptions){
 		"no engine": func(o *FactsOptions) { o.Engine = nil },
 		"no name":   func(o *FactsOptions) { o.Controller = "" },
-		"share":     func(o *FactsOptions) { o.FreeShare = 2 },
-		"transfers": func(o *FactsOptions) { o.Transfers = -1 },
-		"probe":     func(o *FactsOptions) { o.ProbeBytes = 1 << 31 },
 	} {
 		o := FactsOptions{Engine: &keeper{}, Clock: still{}, Stores: stores{home: st}, Looker: &Looker{}, Controller: "c"}
 		change(&o)

@@ -247,6 +247,37 @@ func TestOlderAgents(t *testing.T) {
 	l.wait(t, 2)
 }
 
+// TestSilentAgents: why an agent does not answer is said, once for each time that it is silent, and not each time that it is asked.
+func TestSilentAgents(t *testing.T) {
+	st, _ := folder(t, nil)
+	a := newAgent(t)
+	a.keeps(said("j", "1", committed("/1")))
+	a.stop()
+	l, reports := newListener(), make(chan error, 100)
+	running(t, l, st, func(o *Options) {
+		o.Agents, o.Report = []string{"a=" + a.addr}, func(err error) { reports <- err }
+	})
+	silent := func() {
+		t.Helper()
+		select {
+		case err := <-reports:
+			if !errors.Is(err, hints.ErrUnreachable) || !strings.Contains(err.Error(), "agent a does not answer") || !strings.Contains(err.Error(), a.addr) {
+				t.Error(err)
+			}
+		case <-time.After(patience):
+			t.Fatal("nobody says why an agent is silent")
+		}
+	}
+	silent()
+	a.serve(a.addr, a.ledger)
+	l.wait(t, 1)
+	a.stop()
+	silent()
+	if n := len(reports); n > 0 {
+		t.Errorf("%d more reports, such as %v", n, <-reports)
+	}
+}
+
 // owned is a store whose registry files belong to whom a test says.
 type owned struct {
 	store.Store

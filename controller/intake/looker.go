@@ -201,12 +201,11 @@ func (l *Looker) Inspect(ctx context.Context, path string) plan.Checkpoint {
 	st := l.o.Stores.Home()
 	var c *checkpoint.Checkpoint
 	err := l.again(ctx, func(ctx context.Context) (err error) {
-		c, err = checkpoint.Open(ctx, st, path, checkpoint.Options{})
+		if c, err = checkpoint.Open(ctx, st, path, checkpoint.Options{}); err == nil {
+			found.Labels, err = l.o.Labels(ctx, st, path)
+		}
 		return err
 	})
-	if err == nil {
-		found.Labels, err = l.o.Labels(ctx, st, path)
-	}
 	if err != nil {
 		found.Problem = err.Error()
 		if errors.Is(err, fs.ErrNotExist) {

@@ -233,6 +233,20 @@ func TestInspect(t *testing.T) {
 		t.Errorf("without labels policy cannot decide: %+v", c)
 	}
 	failing = nil
+	asked := 0
+	l.o.testing.pause = func(context.Context, time.Duration) error { return nil }
+	l.o.Labels = func(ctx context.Context, _ store.Store, _ string) (map[string]string, error) {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("labels may take as long as they like")
+		}
+		if asked++; asked == 1 {
+			return nil, store.ErrUnavailable
+		}
+		return labels, nil
+	}
+	if c := l.Inspect(t.Context(), "/step-1"); !c.Complete || c.Labels["team"] != "vision" || asked != 2 {
+		t.Errorf("labels that could not be read at first: %+v", c)
+	}
 	must(t, os.WriteFile(filepath.Join(root, "step-1/model.safetensors"), []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"), 0o600))
 	must(t, os.Chtimes(filepath.Join(root, "step-1/model.safetensors"), time.Unix(1, 0), time.Unix(1, 0)))
 	if c := l.Inspect(t.Context(), "/step-1"); c.Identity == whole.Identity {

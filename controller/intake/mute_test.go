@@ -46,7 +46,7 @@ func TestMuteSites(t *testing.T) {
 			all := stores{home: st, sites: map[string]store.Store{"a-deaf": mute{east, speak}, "east": east}}
 			f, err := NewFacts(FactsOptions{
 				Engine: k, Clock: bubble{time.Now()}, Stores: all, Looker: NewLooker(LookerOptions{Stores: all}), Controller: "ctl", ReadOnly: true,
-				Sites: []Site{{Name: "a-deaf", Free: 1, RemoteRate: 1}, {Name: "east", Free: 1, RemoteRate: 1}},
+				Sites: []Site{{Name: "a-deaf", RemoteRate: 1}, {Name: "east", RemoteRate: 1}},
 			})
 			must(t, err)
 			sites := func() (told []string) {

@@ -145,6 +145,7 @@ func (in *Intake) follow(ctx context.Context, group *errgroup.Group, node, addr 
 // hear has an agent hand over what it keeps, again and again, until ctx ends.
 func (in *Intake) hear(ctx context.Context, f *followed) error {
 	limit := &bucket{size: agentBurst, rate: agentRate, at: in.o.Clock.Now()}
+	silent, reported := false, time.Duration(0)
 	for pause := firstPause; ; {
 		heard := false
 		following := func() {
@@ -163,7 +164,12 @@ func (in *Intake) hear(ctx context.Context, f *followed) error {
 			in.o.Report(err)
 			pause = awayFor
 		case heard:
-			pause = firstPause
+			silent, pause = false, firstPause
+		default: // not each time that it is asked
+			if now := in.o.Clock.Now(); !silent || now-reported >= awayFor {
+				in.o.Report(fmt.Errorf("agent %s does not answer, and is asked again: %w", f.node, err))
+				silent, reported = true, now
+			}
 		}
 		if in.wait(ctx, pause) != nil {
 			return nil

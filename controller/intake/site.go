@@ -13,7 +13,13 @@ import (
 	"github.com/stepahead-io/stepahead/store"
 )
 
-// localRate is what is believed of reading a copy that is there, unless it is given.
+const (
+	// probeEvery is the time between two measurements of a site, probeBytes what one writes and reads.
+	probeEvery = 10 * time.Minute
+	probeBytes = 4 << 20
+)
+
+// localRate is what is believed of reading a copy that is there.
 const localRate = 1e9
 
 // unprobeTime bounds how long the end of a controller waits for a site to remove what was written to measure it.
@@ -34,14 +40,14 @@ type site struct {
 	probe  time.Duration // when it was probed last
 }
 
-// look finds out how the site fares and tells it. It returns the site's store, nil while it does not answer.
-func (s *site) look(ctx context.Context) (store.Store, error) {
+// look finds out how the site fares and tells it.
+func (s *site) look(ctx context.Context) error {
 	asked, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	was := s.is
-	st, err := s.ask(asked)
+	err := s.ask(asked)
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	if err != nil {
 		s.o.Report(fmt.Errorf("site %s: %w", s.given.Name, err))
@@ -50,10 +56,10 @@ func (s *site) look(ctx context.Context) (store.Store, error) {
 	defer s.mu.Unlock()
 	if s.told && !siteDiffers(was, s.is) {
 		s.is = was // small steps add up
-		return st, nil
+		return nil
 	}
 	s.told = true
-	return st, tell(ctx, s.o.Engine, plan.SiteChanged{Site: s.is})
+	return tell(ctx, s.o.Engine, plan.SiteChanged{Site: s.is})
 }
 
 // unheard tells of a site of which nothing was told that it does not answer.
@@ -69,7 +75,7 @@ func (s *site) unheard(ctx context.Context) error {
 }
 
 // ask finds out how the site is.
-func (s *site) ask(ctx context.Context) (store.Store, error) {
+func (s *site) ask(ctx context.Context) error {
 	s.is.Name = s.given.Name
 	st, err := s.o.Stores.Site(ctx, s.given.Name)
 	if err == nil {
@@ -77,32 +83,25 @@ func (s *site) ask(ctx context.Context) (store.Store, error) {
 	}
 	if err != nil {
 		s.is.Up, s.probed = false, false
-		return nil, err
+		return err
 	}
-	s.is.Up = true
-	s.is.Free = s.given.Free
-	if s.is.Free == 0 {
-		if s.is.Free, err = freeOf(ctx, st); err != nil {
-			return st, fmt.Errorf("its free space is not known: %w", err)
-		}
+	s.is.Up, s.is.LocalRate = true, localRate
+	if s.is.Free, err = freeOf(ctx, st); err != nil {
+		return fmt.Errorf("its free space is not known: %w", err)
 	}
-	s.is.LocalRate, s.is.RemoteRate = s.given.LocalRate, max(s.given.RemoteRate, s.is.RemoteRate)
 	if s.given.RemoteRate > 0 {
 		s.is.RemoteRate = s.given.RemoteRate
 	}
-	if s.is.LocalRate == 0 {
-		s.is.LocalRate = localRate
-	}
 	if s.o.ReadOnly {
 		s.is.Writable = true // nothing will be written
-		return st, nil
+		return nil
 	}
-	if now := s.o.Clock.Now(); !s.probed || now-s.probe >= s.o.ProbeEvery {
+	if now := s.o.Clock.Now(); !s.probed || now-s.probe >= probeEvery {
 		err := s.measure(ctx, st)
 		s.probed, s.probe = err == nil, now // what failed is tried again soon
-		return st, err
+		return err
 	}
-	return st, nil
+	return nil
 }
 
 // replicasOf is how many replicas a copy is believed to have, where there are nodes for them.
@@ -128,7 +127,7 @@ func freeOf(ctx context.Context, st store.Store) (int64, error) {
 // the marks goes too.
 func (s *site) measure(ctx context.Context, st store.Store) error {
 	name := temporary.ProbeOf(s.o.Controller)
-	data := make([]byte, s.o.ProbeBytes)
+	data := make([]byte, probeBytes)
 	_, _ = rand.Read(data) // never fails; a link may compress what is not random
 	s.is.Writable = false
 	if err := store.ReplaceFile(ctx, st, name, data); err != nil {
