@@ -59,29 +59,36 @@ func sinceMS(text string, now time.Time) (int64, error) {
 	return at.UnixMilli(), nil
 }
 
-// follow prints lines as they come. With Follow it has no end but Ctrl-C or the controller's.
+// follow prints lines as they come. With Follow it has no end but Ctrl-C or the controller's; without, only the controller has to be in time, not who reads the lines.
 func (f *ctlFlags) follow(ctx context.Context, q control.AuditQuery, out io.Writer) (err error) {
 	c, err := f.client()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	call := ctx
-	if !q.Follow {
-		var cancel context.CancelFunc
-		call, cancel = context.WithTimeout(ctx, f.timeout)
-		defer cancel()
+	call, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(f.timeout, cancel)
+	defer silence.Stop()
+	if q.Follow {
+		silence.Stop()
 	}
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
 	err = c.Audit(call, q, func(l audit.Line) error {
+		if silence.Stop() {
+			defer silence.Reset(f.timeout)
+		}
 		if f.json {
 			return e.Encode(l)
 		}
 		return printLine(out, l)
 	})
-	if q.Follow && ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil && q.Follow:
 		return nil
+	case ctx.Err() == nil && call.Err() != nil:
+		err = fmt.Errorf("no answer for %s: %w", f.timeout, context.DeadlineExceeded)
 	}
 	return explained(err)
 }

@@ -199,6 +199,27 @@ func TestCtlStandby(t *testing.T) {
 	}
 }
 
+// slow is an output that takes its time for each write, as a pager does.
+type slow struct {
+	strings.Builder
+	each time.Duration
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	<-time.After(s.each)
+	return s.Builder.Write(p)
+}
+
+// TestCtlAuditIsRead: whoever reads the audit log may take longer than the controller may.
+func TestCtlAuditIsRead(t *testing.T) {
+	c := newControlled(t, false)
+	f := ctlFlags{controller: c.addr, token: c.token(t, "ops", "view"), timeout: 2 * time.Second}
+	out := &slow{each: f.timeout + f.timeout/2}
+	if err := f.follow(t.Context(), control.AuditQuery{Job: "a"}, out); err != nil || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
 // TestCtlJSON: the keys that scripts rely on.
 func TestCtlJSON(t *testing.T) {
 	c := newControlled(t, false)
