@@ -74,8 +74,7 @@ class Controller:
         log = self._ends.enter_context((self.work / f"{program}.log").open("wb"))
         command = [str(self.bin / program), *map(str, arguments)]
         process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
-        self._ends.callback(process.wait)
-        self._ends.callback(process.terminate)
+        self._ends.callback(_end, process)
         assert process.stdout
         line = process.stdout.readline()
         if not line:
@@ -120,3 +119,12 @@ class Controller:
 
     def __exit__(self, *exc: object) -> None:
         self._ends.close()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

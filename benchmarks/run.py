@@ -312,7 +312,8 @@ def conclude(rows: list[Row], facts: dict[str, Any], args: argparse.Namespace) -
         print(f"{facts['machine']}; other work took {facts['others']:.0%} of the CPU time; {facts['seconds']} s\n")
         print("| row | bar | measured: median (quartiles) | peers in the same run: medians | |\n|---|---|---|---|---|")
         print("\n".join(map(show, rows)))
-        print(f"\n{sum(row.met for row in rows)} of {len(rows)} met")
+        judged = [row for row in rows if row.bar != "none"]
+        print(f"\n{sum(row.met for row in judged)} of {len(judged)} met")
     return 1 if args.strict and not all(row.met for row in rows) else 0
 
 

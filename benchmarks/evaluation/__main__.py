@@ -190,7 +190,7 @@ def rows(found: Found) -> Iterator[run.Row]:
     yield row(f"{title}: range engine alone", "none", less(theirs, engine), "%", "", lambda _: True)
     yield row(f"{title}: copy, against the range engine", "none", less(engine, copy), "%", "", lambda _: True)
     calls = [float(sum(r["home"].get(name, 0) for name in CALLS)) for r in found.rounds["copy"]]
-    read = max(r["home"].get("bytes", 0) for r in found.rounds["copy"])
+    read = max(r["home"]["bytes"] for r in found.rounds["copy"])
     yield row(
         "the same, copy: calls of the home NameNode meanwhile", "none", calls, "", "the controller's among them",
         lambda _: True,
@@ -205,15 +205,16 @@ def rows(found: Found) -> Iterator[run.Row]:
     yield run.Row(
         "another evaluation of the same: bytes sent again", "0 B", found.again, None, "B", "", found.again == 0
     )
-    yield at_most(
-        "emergency, from the hint's arrival: ordinary copy paused", 1, [s.paused for s in found.spikes], "s", ""
-    )
-    begun = [s.begun for s in found.spikes]
     published = statistics.median(s.published for s in found.spikes)
-    yield at_most(
-        "emergency, from the hint's arrival: its copy begun", 1, begun, "s",
-        f"slowest {max(begun):.3g} s; published {published:.3g} s",
-    )  # fmt: skip
+    yield quick("ordinary copy paused", [s.paused for s in found.spikes])
+    yield quick("its copy begun", [s.begun for s in found.spikes], f"; published {published:.3g} s")
+
+
+def quick(what: str, took: list[float], more: str = "") -> run.Row:
+    """Each emergency counts, not the one in the middle; what was there before its hint is nothing that was measured."""
+    met = min(took) >= 0 and max(took) <= 1
+    text = f"slowest {max(took):.3g} s{more}"
+    return row(f"emergency, from the hint's arrival: {what}", "<= 1 s, each", took, "s", text, lambda _: met)
 
 
 def plot(found: Found, to: pathlib.Path) -> None:

@@ -212,8 +212,9 @@ func (s *slow) Write(p []byte) (int, error) {
 
 // TestCtlAuditIsRead: whoever reads the audit log may take longer than the controller may.
 func TestCtlAuditIsRead(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t, false)
-	f := ctlFlags{controller: c.addr, token: c.token(t, "ops", "view"), timeout: 2 * time.Second}
+	f := ctlFlags{controller: c.addr, token: c.token(t, "ops", "view"), timeout: 5 * time.Second}
 	out := &slow{each: f.timeout + f.timeout/2}
 	if err := f.follow(t.Context(), control.AuditQuery{Job: "a"}, out); err != nil || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("%v: %s", err, out.String())

@@ -10,7 +10,7 @@ const (
 	keptStarts  = 64
 	leastStarts = 8
 	leastSide   = 2
-	// mostReaders bounds the knee, and mostOff is how far starts may be from the line that is laid through them, as a mean factor of exp(mostOff).
+	// mostReadersPerSource bounds the knee, and mostOff is how far starts may be from the line that is laid through them, as a mean factor of exp(mostOff).
 	mostReadersPerSource = 64.0
 	mostOff              = 0.35
 )

@@ -67,7 +67,7 @@ class Outcome:
         off, on = self.evaluations["without"], self.evaluations["with"]
         row("evaluation at the other datacenter: reading the checkpoint", off.reading, on.reading)
         for phase in sorted(off.phases.keys() & on.phases.keys()):
-            row(f"  timeline: {phase.replace('-', ' ')}", off.phases[phase], on.phases[phase])
+            row(f"  timeline: {phase}", off.phases[phase], on.phases[phase])
         row("  age of the checkpoint when the regression was declared", off.age, on.age)
         for name, what in (("killed", "meanwhile"), ("recovered", "when it was back")):
             text = f"{self.evaluations[name].reading:.2f} s"
@@ -116,13 +116,13 @@ class Outcome:
         from matplotlib import pyplot
 
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4), layout="constrained")
-        colours = {"queue": "#bbbbbb", "copy-late": "#c0392b", "reading": "#d9a441", "computing": "#3b6ea5"}
+        colours = {"queue": "#bbbbbb", "copy late": "#c0392b", "reading": "#d9a441", "computing": "#3b6ea5"}
         labelled: set[str] = set()
         for name in ("with", "without"):
             at = 0.0
             for phase, colour in colours.items():
                 if length := self.evaluations[name].phases.get(phase, 0.0):
-                    label = "" if phase in labelled else phase.replace("-", " ")
+                    label = "" if phase in labelled else phase
                     labelled.add(phase)
                     left.barh(f"{name} controller", length, left=at, color=colour, label=label)
                     at += length
