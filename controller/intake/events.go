@@ -15,6 +15,8 @@ const (
 	mostIDs     = 1 << 17
 	mostJobs    = 1 << 13
 	mostFanOuts = 16
+	// mostPhaseFiles bounds the files of what is remembered of a start's ranks: they name a folder or two. What names more is told if it comes in order.
+	mostPhaseFiles = 1 << 10
 )
 
 // taken is a record at the moment at which an agent took it, by the controller's clock.
@@ -57,7 +59,9 @@ func (t *translator) events(r taken) []plan.Event {
 		return []plan.Event{plan.JobEnded{Job: r.Job, Run: r.Run}}
 	case r.Start != nil && r.Start.Phase != "":
 		j := t.job(r.Job)
-		j.fanOuts = lastOf(append(j.fanOuts, r))
+		if len(r.Start.Files) <= mostPhaseFiles {
+			j.fanOuts = lastOf(append(j.fanOuts, r))
+		}
 		if j.says(r) {
 			return fanOut(r)
 		}

@@ -141,6 +141,20 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestManyFiles: what ranks say of thousands of files is told, and not remembered.
+func TestManyFiles(t *testing.T) {
+	tr := newTranslator()
+	tr.events(at(0, start("r", "0")))
+	many := phase("r", "1", "opened")
+	many.Start.Files = make([]relay.HotFile, mostPhaseFiles+1)
+	if got := tr.events(at(1, many)); len(got) != mostPhaseFiles+1 {
+		t.Errorf("%d events", len(got))
+	}
+	if j, _ := tr.jobs.Get(many.Job); len(j.fanOuts) != 0 {
+		t.Errorf("%d are remembered", len(j.fanOuts))
+	}
+}
+
 // TestBucket: over any stretch of time no more is let through than the size and what came back.
 func TestBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
