@@ -197,3 +197,22 @@ func TestAClusterOfWhichNothingIsKnown(t *testing.T) {
 		t.Errorf("what policy does not allow any more stays: %d, %v", n, a)
 	}
 }
+
+// TestHintsFromTheFuture: what an agent says to have taken in the future, or long ago, it took now, or not at all: nothing lasts longer for it.
+func TestHintsFromTheFuture(t *testing.T) {
+	for age, want := range map[time.Duration]time.Duration{
+		-1000 * time.Hour: time.Hour, -time.Nanosecond: time.Hour, 0: time.Hour, 20 * time.Minute: 40 * time.Minute, 2 * time.Hour: 0, 25 * time.Hour: 0, math.MaxInt64: 0,
+	} {
+		w := newTold()
+		w.now = 30 * time.Hour
+		for _, c := range []relay.Checkpoint{{State: "committed", Path: "/ck/1"}, {State: "evaluation-scheduled", Path: "/ck/1", Evaluation: "e", Site: "east"}} {
+			w.say(Hint{Age: age, Record: relay.Record{
+				Version: 1, ID: c.State, Job: "train", Run: "a", Confidence: 1, TTLMS: time.Hour.Milliseconds(), Identity: "v1", Checkpoint: &c,
+			}})
+		}
+		w.say(Inspected{Checkpoint{Path: "/ck/1", Identity: "v1", Complete: true, Bytes: 1 << 30}})
+		if a, n := last[Make](w); a.Lease != want || (n > 0) != (want > 0) {
+			t.Errorf("%v old: %d makings, the last: %v", age, n, a)
+		}
+	}
+}
