@@ -1,6 +1,16 @@
 package store
 
-import "hash/crc32"
+import (
+	"context"
+	"hash/crc32"
+)
+
+// Checksummer is implemented by Files of stores that make a sum where the bytes are, and send the sum alone.
+type Checksummer interface {
+	// CRC32C returns the CRC32C of the whole content, of the version that is open, as the store has kept it: bytes that a disk has changed since do not show. An
+	// error that matches errors.ErrUnsupported says that this File's cannot be had so; after any error the sum can still be made by reading.
+	CRC32C(ctx context.Context) (uint32, error)
+}
 
 // JoinCRC32C is the CRC32C of two runs of bytes, one after the other, from those of each and the length of the second.
 func JoinCRC32C(first, second uint32, n int64) uint32 {

@@ -19,7 +19,7 @@ type Fault struct {
 	// succeeds with one wrong byte) or "short" (a read or write does half of its work and fails).
 	Kind string
 	// Op is the operation that it strikes: open, stat, list, create, write, close, rename, remove, locate,
-	// read, replicate, attribute, set-attribute, policy, set-policy, access, protect or nodes. Empty: any; for
+	// read, replicate, attribute, set-attribute, policy, set-policy, access, protect, nodes or checksum. Empty: any; for
 	// corrupt and short, those that they can strike.
 	Op string
 	// Path is a pattern of path.Match for the name; one without a slash is for the last part of the name.

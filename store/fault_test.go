@@ -26,7 +26,7 @@ func faulty(t testing.TB, faults string) (store.Store, []byte) {
 	s := newCluster(t)
 	data := random(1000)
 	storetest.Put(t, s, "/d/a.bin", data)
-	return store.Faults(s, parsed), data
+	return store.Faults(summing{s}, parsed), data
 }
 
 func TestFaultNth(t *testing.T) {
@@ -102,6 +102,10 @@ func TestFaultEveryOperation(t *testing.T) {
 		"access": func(s store.Store) error { _, err := s.(store.Protector).Access(t.Context(), "/d/a.bin"); return err },
 		"protect": func(s store.Store) error {
 			return s.(store.Protector).Protect(t.Context(), "/d/a.bin", store.Access{Mode: 0o600})
+		},
+		"checksum": func(s store.Store) error {
+			_, err := storetest.Open(t, s, "/d/a.bin").(store.Checksummer).CRC32C(t.Context())
+			return err
 		},
 		"nodes": func(s store.Store) error { _, err := s.(store.NodeLister).Nodes(t.Context()); return err },
 		"read": func(s store.Store) error {

@@ -30,12 +30,13 @@ const (
 	opAccess
 	opProtect
 	opNodes
+	opChecksum
 	operations // how many there are
 )
 
 var operationNames = [operations]string{
 	"open", "stat", "list", "create", "write", "close", "rename", "remove", "locate", "read", "replicate",
-	"attribute", "set-attribute", "policy", "set-policy", "access", "protect", "nodes",
+	"attribute", "set-attribute", "policy", "set-policy", "access", "protect", "nodes", "checksum",
 }
 
 func (o operation) String() string { return operationNames[o] }
@@ -83,6 +84,7 @@ var (
 	_ FolderMaker   = (*hooked)(nil)
 	_ ReplicaReader = (*hookedFile)(nil)
 	_ Bridger       = (*hookedFile)(nil)
+	_ Checksummer   = (*hookedFile)(nil)
 )
 
 func (h *hooked) Address(name string) string { return h.inner.Address(name) }
@@ -246,6 +248,18 @@ func (f *hookedFile) ReadReplica(ctx context.Context, node string, r []Range) er
 	}
 	c := &call{op: opRead, name: f.name, node: node, ranges: r}
 	return f.h.around(ctx, c, func() error { return inner.ReadReplica(ctx, node, r) })
+}
+
+func (f *hookedFile) CRC32C(ctx context.Context) (sum uint32, err error) {
+	inner, ok := f.File.(Checksummer)
+	if !ok {
+		return 0, unsupported("CRC32C", f.h.inner.Address(f.name))
+	}
+	err = f.h.around(ctx, &call{op: opChecksum, name: f.name}, func() (err error) {
+		sum, err = inner.CRC32C(ctx)
+		return err
+	})
+	return sum, err
 }
 
 // Bridges has no hook: it reads nothing.

@@ -147,7 +147,7 @@ func counted(m *store.Metrics, operation string) store.OperationMetrics {
 
 // Optional interfaces pass through every decorator, except that a local path must not lead around limits and faults.
 func TestOptionalInterfaces(t *testing.T) {
-	inner := newDir(t)
+	inner := summing{newDir(t)}
 	storetest.Put(t, inner, "/f", random(100))
 	wantPath, _ := inner.LocalPath("/f")
 	for name, c := range map[string]struct {
@@ -174,17 +174,22 @@ func TestOptionalInterfaces(t *testing.T) {
 			t.Errorf("%s: MakeFolder: %v", name, err)
 		}
 		f := storetest.Open(t, c.s, "/f")
+		if sum, err := f.(store.Checksummer).CRC32C(t.Context()); err != nil || sum != theSum {
+			t.Errorf("%s: CRC32C: %08x, %v", name, sum, err)
+		}
 		if err := f.(store.ReplicaReader).ReadReplica(t.Context(), "local", []store.Range{{Buf: make([]byte, 10)}}); err != nil {
 			t.Errorf("%s: ReadReplica: %v", name, err)
 		}
 	}
 	s := store.Retry(bare{inner}, store.RetryOptions{})
 	f := storetest.Open(t, s, "/f")
+	_, sum := f.(store.Checksummer).CRC32C(t.Context())
 	_, parts := s.(store.PartsCreator).CreateParts(t.Context(), "/g")
 	_, claim := s.(store.Claimer).Claim(t.Context(), "/g")
 	for what, err := range map[string]error{
 		"SetReplication": s.(store.Replicator).SetReplication(t.Context(), "/f", 2),
 		"ReadReplica":    f.(store.ReplicaReader).ReadReplica(t.Context(), "local", nil),
+		"CRC32C":         sum,
 		"CreateParts":    parts,
 		"Claim":          claim,
 		"MakeFolder":     s.(store.FolderMaker).MakeFolder(t.Context(), "/folder"),
@@ -197,6 +202,27 @@ func TestOptionalInterfaces(t *testing.T) {
 		t.Errorf("BlockSize of a store without blocks: %d", n)
 	}
 }
+
+// theSum is the CRC32C of every file of a summing store.
+const theSum = 0x12345678
+
+// summing is a folder whose files have a sum.
+type summing struct{ *dir.Store }
+
+func (s summing) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := s.Store.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return summed{f, f.(store.ReplicaReader)}, nil
+}
+
+type summed struct {
+	store.File
+	store.ReplicaReader
+}
+
+func (summed) CRC32C(context.Context) (uint32, error) { return theSum, nil }
 
 // counting counts opened and closed files.
 type counting struct {

@@ -57,7 +57,7 @@ func (o RetryOptions) Validate() error {
 
 // Retry calls again what failed with class Retryable, after a pause, until an attempt ends otherwise, the
 // attempts are used up or ctx ends. It repeats what is harmless to repeat: open, stat, list, locate, read,
-// replicate, and what is asked about and set of attributes, policies, access and nodes. Create, write, close,
+// replicate, checksum, and what is asked about and set of attributes, policies, access and nodes. Create, write, close,
 // rename and remove are passed through: after a failure nobody knows
 // whether they took place. Options that Validate refuses make it panic.
 func Retry(s Store, o RetryOptions) Store {
@@ -87,7 +87,7 @@ func Retry(s Store, o RetryOptions) Store {
 func (c *call) repeatable() bool {
 	switch c.op {
 	case opOpen, opStat, opList, opLocate, opRead, opReplicate,
-		opAttribute, opSetAttribute, opPolicy, opSetPolicy, opAccess, opProtect, opNodes:
+		opAttribute, opSetAttribute, opPolicy, opSetPolicy, opAccess, opProtect, opNodes, opChecksum:
 		return true
 	}
 	return false

@@ -27,6 +27,7 @@ type file struct {
 var (
 	_ store.ReplicaReader = (*file)(nil)
 	_ store.Bridger       = (*file)(nil)
+	_ store.Checksummer   = (*file)(nil)
 )
 
 // source is where else the bytes of a file are.
@@ -137,6 +138,14 @@ func (f *file) ReadReplica(ctx context.Context, node string, r []store.Range) er
 		return inner.ReadReplica(ctx, node, r)
 	}
 	return errors.ErrUnsupported
+}
+
+// CRC32C implements store.Checksummer: of the original.
+func (f *file) CRC32C(ctx context.Context) (uint32, error) {
+	if inner, ok := f.File.(store.Checksummer); ok {
+		return inner.CRC32C(ctx)
+	}
+	return 0, fmt.Errorf("CRC32C %s: %w", f.url, errors.ErrUnsupported)
 }
 
 // Bridges implements store.Bridger.

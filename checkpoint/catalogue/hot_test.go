@@ -51,6 +51,9 @@ func (f *watchedFile) ReadRanges(ctx context.Context, r []store.Range) error {
 	return f.File.ReadRanges(ctx, r)
 }
 
+// CRC32C implements store.Checksummer.
+func (f *watchedFile) CRC32C(context.Context) (uint32, error) { return 7, nil }
+
 func (f *watchedFile) ReadReplica(ctx context.Context, node string, r []store.Range) error {
 	err := f.File.(store.ReplicaReader).ReadReplica(ctx, node, r)
 	if err == nil {
@@ -172,6 +175,9 @@ func TestHotBlocks(t *testing.T) {
 	}
 	wantIs(t, f.ReadRanges(t.Context(), []store.Range{{Off: f.Size(), Buf: make([]byte, 1)}}), store.ErrRange, hotName)
 	must(t, f.(store.ReplicaReader).ReadReplica(t.Context(), h.node(t, 0), []store.Range{{Buf: got[:10]}}))
+	if sum, err := f.(store.Checksummer).CRC32C(t.Context()); err != nil || sum != 7 {
+		t.Errorf("its sum: %d, %v", sum, err)
+	}
 }
 
 // node is one that has the original's first block.

@@ -75,6 +75,9 @@ func wantCoded(t *testing.T, s *Store, f codedFile, dead []int) {
 		t.Fatalf("%s: %v", f.name, err)
 	}
 	defer file.Close()
+	if _, err := sum(ctx, file); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%s: its sum: %v", f.name, err)
+	}
 	got := make([]byte, len(f.data))
 	err = file.ReadRanges(ctx, []store.Range{{Buf: got}})
 	if f.lost(dead) {

@@ -3,7 +3,9 @@ package hdfs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
 	"path"
@@ -41,6 +43,8 @@ type fake struct {
 	// wrong and missing are by block id and DataNode.
 	wrong, missing map[[2]int64]bool
 	onRead         func(node int, b datanode.Block) error
+	sums           []int // DataNodes that were asked for one
+	noSums         bool  // they make none
 }
 
 type fakeFile struct {
@@ -284,6 +288,31 @@ func (f *fake) Read(ctx context.Context, at datanode.Node, b datanode.Block, par
 		}
 	}
 	return limit, failed
+}
+
+// CRC32C is a DataNode's. One whose replica is wrong has the right sum of it: it reads no bytes.
+func (f *fake) CRC32C(ctx context.Context, at datanode.Node, b datanode.Block) (uint32, error) {
+	f.mu.Lock()
+	node := slices.IndexFunc(f.nodes, func(d *hproto.DatanodeInfo) bool { return d.GetId().GetDatanodeUuid() == at.UUID })
+	data := f.content(int64(b.GetBlockId()), b.GetGenerationStamp(), node)
+	down, slow := f.down[node], f.slow[node]
+	stale := f.tokens > 0 && (b.Token == nil || int(b.Token.GetIdentifier()[0]) != f.tokens)
+	f.sums = append(f.sums, node)
+	f.mu.Unlock()
+	if err := store.Sleep(ctx, slow); err != nil {
+		return 0, err
+	}
+	switch {
+	case down:
+		return 0, datanode.ErrConnect
+	case stale:
+		return 0, datanode.ErrToken
+	case data == nil:
+		return 0, datanode.ErrRefused
+	case f.noSums:
+		return 0, fmt.Errorf("old: %w", errors.ErrUnsupported)
+	}
+	return crc32.Checksum(data[:b.GetNumBytes()], crc32.MakeTable(crc32.Castagnoli)), nil
 }
 
 func (f *fake) content(id int64, stamp uint64, node int) []byte {

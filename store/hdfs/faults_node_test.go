@@ -36,6 +36,7 @@ func TestFaultNodes(t *testing.T) {
 		dn := holders()[0]
 		_, f := opened(t, dn)
 		c.Kill(dn)
+		wantSum(t, f, data)
 		mustRead(t, f, data)
 		c.Restart(dn, false)
 		mustRead(t, f, data)

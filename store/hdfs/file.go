@@ -23,6 +23,7 @@ var (
 	_ store.ReplicaReader = (*file)(nil)
 	_ store.Bridger       = (*file)(nil)
 	_ store.StoredFile    = (*file)(nil)
+	_ store.Checksummer   = (*file)(nil)
 )
 
 // Open implements store.Store. It costs one question to the NameNode, and another one the first time for where the blocks lie;

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
 	"slices"
@@ -52,6 +53,15 @@ func readWhole(t testing.TB, s *hdfs.Store, name string, want []byte) {
 	got, err := store.ReadFile(t.Context(), s, name, int64(len(want)))
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s: %d bytes, equal %v, %v", name, len(got), bytes.Equal(got, want), err)
+	}
+}
+
+// wantSum wants a file's sum from its DataNodes.
+func wantSum(t testing.TB, f store.File, data []byte) {
+	t.Helper()
+	got, err := f.(store.Checksummer).CRC32C(faultContext(t))
+	if want := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)); err != nil || got != want {
+		t.Errorf("the sum %08x, %v; want %08x", got, err, want)
 	}
 }
 
@@ -146,6 +156,7 @@ func secure(t *testing.T, c *hdfstest.Cluster) {
 	}
 	owner := open(t, c, dir, as(namenode.AuthOptions{Kerberos: trainer}))
 	readWhole(t, owner, "/file", data)
+	wantSum(t, openFile(t, owner, "/file"), data)
 	noMoves(t, c, dir, owner)
 	for _, newer := range []bool{false, true} {
 		file := c.DelegationToken(hdfstest.User, hdfstest.Superuser, newer) // who may cancel it

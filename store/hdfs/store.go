@@ -109,9 +109,10 @@ type nameNode interface {
 	ReportBadBlocks(ctx context.Context, blocks []*hproto.LocatedBlock) error
 }
 
-// dataNodes is how replicas are read; see datanode.Pool.
+// dataNodes is how replicas are read, and asked for their sums; see datanode.Pool.
 type dataNodes interface {
 	Read(ctx context.Context, node datanode.Node, b datanode.Block, parts []datanode.Part) (n int64, err error)
+	CRC32C(ctx context.Context, node datanode.Node, b datanode.Block) (sum uint32, err error)
 }
 
 type part = datanode.Part

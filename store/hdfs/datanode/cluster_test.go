@@ -218,6 +218,7 @@ func TestRealProtection(t *testing.T) {
 			if s := p.Stats(); s.Opened > 1+s.Stale {
 				t.Errorf("%+v", s)
 			}
+			c.sums(t, p, path, data)
 			if x.o.Encrypt {
 				refuseKey(t, want, all[0])
 			} else {

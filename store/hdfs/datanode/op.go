@@ -17,6 +17,7 @@ const (
 	opWrite         = 80
 	opRead          = 81
 	opReplace       = 83
+	opChecksum      = 85
 )
 
 // maxAnswer bounds the message that answers an operation: it holds numbers and an exception's text.
