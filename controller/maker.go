@@ -53,6 +53,8 @@ type Tools struct {
 type Made struct {
 	// Digest is that of a copy's content, as checkpoint.Digest.Sum.
 	Digest string
+	// Reused is how many bytes of a copy lay at the site already, and were not sent.
+	Reused int64
 }
 
 // Error is a failure with what it means for planning.

@@ -129,6 +129,11 @@ func sameList(folder, below []string, bits classes) bool {
 	return true
 }
 
+// sameAccess tells whether two folders have the same owner, group and readers.
+func sameAccess(a, b store.Access) bool {
+	return a.Owner == b.Owner && a.Group == b.Group && a.Mode == b.Mode && slices.Equal(a.ACL, b.ACL)
+}
+
 // offers are the ways to let in those readers, or fewer, from best to last: the owner may not be given away, nor the group, where the controller has no right to.
 func offers(a store.Access, ok bool) []store.Access {
 	var all []store.Access

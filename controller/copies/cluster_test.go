@@ -103,3 +103,53 @@ func TestOnCluster(t *testing.T) {
 		})
 	}
 }
+
+// TestTwinsOnCluster: what DataNodes say of their sums is enough to send nothing, also where the link lets nothing pass.
+func TestTwinsOnCluster(t *testing.T) {
+	c := hdfstest.Shared(t)
+	root := c.Dir(t)
+	c.Mkdir(root + "/site")
+	files := map[string][]byte{"mp_rank_00_model_states.pt": noise(20<<20+5, 1), "zero_pp_rank_0_mp_rank_00_optim_states.pt": noise(100_000, 2)}
+	total := int64(0)
+	for name, data := range files {
+		total += int64(len(data))
+		for _, folder := range []string{"/1/", "/2/"} {
+			c.Put(root+"/home"+folder+name, data, 2, 1<<20)
+		}
+	}
+	var counts store.Metrics
+	home := store.Measure(openCluster(t, c, root+"/home", hdfstest.Superuser), &counts)
+	site := openCluster(t, c, root+"/site", hdfstest.Superuser)
+	key := newKey(t, t.TempDir())
+	mk, err := New(Options{Controller: "ctl", Stores: &lakes{home: home, site: site}, Key: key})
+	must(t, err)
+	read := func() (bytes int64) {
+		for _, o := range counts.Snapshot() {
+			if o.Operation == "read" {
+				bytes = o.Bytes
+			}
+		}
+		return bytes
+	}
+	for id, name := range []string{"/1", "/2"} {
+		src, err := checkpoint.Open(t.Context(), home, name, checkpoint.Options{})
+		must(t, err)
+		p := controller.Placement{Make: plan.Make{ID: plan.ID(id + 1), Means: plan.Copy, Path: name, Identity: src.Identity(), Site: "b"}, Lease: 1 << 40}
+		p.Fact, err = mk.Fact(t.Context(), p.Make)
+		must(t, err)
+		tools, want, before := controller.Tools{}, int64(0), read()
+		if id > 0 {
+			tools.Rate, want = closed, total
+		}
+		made, err := mk.Make(t.Context(), p, tools)
+		must(t, err)
+		if n := read() - before; made.Reused != want || n != total-want {
+			t.Errorf("%s: %+v, %d bytes were read of the original", name, made, n)
+		}
+		must(t, mk.Publish(t.Context(), p, controller.Tools{}))
+		d, err := src.Digest(t.Context(), checkpoint.ReadOptions{})
+		if must(t, err); d.Sum != made.Digest {
+			t.Errorf("%s: digest %s, want %s", name, made.Digest, d.Sum)
+		}
+	}
+}

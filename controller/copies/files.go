@@ -33,15 +33,24 @@ func (r *round) batch(ctx context.Context, t task, buf *buffer) error {
 		}
 		k += n
 	}
-	all := map[int]*found{}
+	all, n := map[int]*found{}, int64(0)
+	var files []int // that are what they should be
 	for k, i := range t.files {
-		f := r.src.Files[i]
-		all[i] = &found{r.at(i), sum{Name: f.Name, Size: f.Size, Original: f.Identity, CRC32C: crc32.Checksum(contents[k], castagnoli)}}
+		f, crc := r.src.Files[i], crc32.Checksum(contents[k], castagnoli)
+		if r.otherwise(i, crc) != nil {
+			continue
+		}
+		contents[len(files)] = contents[k]
+		files, n = append(files, i), n+f.Size
+		all[i] = &found{r.at(i), sum{Name: f.Name, Size: f.Size, Original: f.Identity, CRC32C: crc, Reused: r.twins != nil}}
+	}
+	if len(files) == 0 {
+		return nil
 	}
 	err := r.change(ctx, func(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(writesAtOnce)
-		for k, i := range t.files {
+		for k, i := range files {
 			g.Go(func() error { return r.put(ctx, i, contents[k]) })
 		}
 		return g.Wait()
@@ -49,11 +58,20 @@ func (r *round) batch(ctx context.Context, t task, buf *buffer) error {
 	if err != nil {
 		return err
 	}
-	if err := r.compareMany(ctx, t.files, contents, all); err != nil {
+	if err := r.compareMany(ctx, files, contents[:len(files)], all); err != nil {
 		return atSite(ctx, err)
 	}
-	r.count(t.n)
+	r.count(n)
 	return r.keep(ctx, all)
+}
+
+// otherwise is the error of a twin that was read with another sum than the original has.
+func (r *round) otherwise(i int, crc uint32) error {
+	t, ok := r.twins[i]
+	if !ok || crc == t.crc {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: it is read with CRC32C %08x, the original has %08x", r.site.Address(t.name), store.ErrCorrupt, crc, t.crc)
 }
 
 // readSome reads as many of some small files as may pass at a time, and says how many: at least one.
@@ -76,7 +94,7 @@ func (r *round) readSome(ctx context.Context, numbers []int, contents [][]byte) 
 func (r *round) readOne(ctx context.Context, i int, content []byte) error {
 	var f store.File
 	err := r.persist(ctx, func() (err error) {
-		f, err = r.src.OpenFile(ctx, i)
+		f, err = r.openFile(ctx, i)
 		return err
 	})
 	if err != nil {
@@ -85,10 +103,10 @@ func (r *round) readOne(ctx context.Context, i int, content []byte) error {
 	return errors.Join(r.read(ctx, f, 0, content), f.Close())
 }
 
-// readMany reads files of the original, each in its version, in one call.
+// readMany reads files, each in its version, in one call.
 func (r *round) readMany(ctx context.Context, numbers []int, contents [][]byte) error {
 	r.ahead(ctx, numbers[len(numbers)-1])
-	return readWhole(ctx, r.home, len(numbers), func(k int) (store.File, error) { return r.src.OpenFile(ctx, numbers[k]) }, contents)
+	return readWhole(ctx, r.from, len(numbers), func(k int) (store.File, error) { return r.openFile(ctx, numbers[k]) }, contents)
 }
 
 // expect has a store learn in few calls where files lie, anew.
@@ -99,22 +117,35 @@ func expect(ctx context.Context, st store.Store, names []string) {
 	}
 }
 
-// window is of how many small files the store of the original learns at a time where they lie.
+// window is of how many small files a store learns at a time where they lie.
 const window = 1024
 
-// ahead has the store of the original learn where the small files of the round lie, up to one and some more.
+// ahead has the store that is read learn where the small files of the round lie, up to one and some more.
 func (r *round) ahead(ctx context.Context, i int) {
 	r.learning.Lock()
 	defer r.learning.Unlock()
 	for len(r.small) > 0 && r.small[0] <= i {
 		some := r.small[:min(len(r.small), window)]
 		r.small = r.small[len(some):]
+		if r.twins == nil {
+			r.expect(ctx, some)
+			continue
+		}
 		names := make([]string, len(some))
 		for k, i := range some {
-			names[k] = path.Join(r.src.Folder(), r.src.Files[i].Name)
+			names[k] = r.twins[i].name
 		}
-		expect(ctx, r.home, names)
+		expect(ctx, r.site, names)
 	}
+}
+
+// expect has the store of the original learn where files lie.
+func (m *making) expect(ctx context.Context, numbers []int) {
+	names := make([]string, len(numbers))
+	for k, i := range numbers {
+		names[k] = path.Join(m.src.Folder(), m.src.Files[i].Name)
+	}
+	expect(ctx, m.home, names)
 }
 
 // readWhole opens files and fills a buffer of its length from each.
@@ -250,7 +281,7 @@ func (r *round) open(ctx context.Context, l *large, off int64) (mine bool, err e
 	}
 	defer func() { l.err = err }()
 	err = r.persist(ctx, func() (err error) {
-		l.src, err = r.src.OpenFile(ctx, l.i)
+		l.src, err = r.openFile(ctx, l.i)
 		return err
 	})
 	if err != nil {
@@ -361,16 +392,18 @@ func (r *round) complete(ctx context.Context, l *large) error {
 			return err
 		}
 	}
-	f := r.src.Files[l.i]
+	f, crc := r.src.Files[l.i], uint32(0)
+	for k, c := range l.crcs {
+		crc = store.JoinCRC32C(crc, c, min(l.piece, f.Size-int64(k)*l.piece))
+	}
+	if err := r.otherwise(l.i, crc); err != nil {
+		return err
+	}
 	here, err := r.compareLarge(ctx, l, f.Size)
 	if err != nil {
 		return atSite(ctx, err)
 	}
-	crc := uint32(0)
-	for k, c := range l.crcs {
-		crc = store.JoinCRC32C(crc, c, min(l.piece, f.Size-int64(k)*l.piece))
-	}
-	return r.keep(ctx, map[int]*found{l.i: {r.at(l.i), sum{Name: f.Name, Size: f.Size, Original: f.Identity, Here: here, CRC32C: crc}}})
+	return r.keep(ctx, map[int]*found{l.i: {r.at(l.i), sum{Name: f.Name, Size: f.Size, Original: f.Identity, Here: here, CRC32C: crc, Reused: r.twins != nil}}})
 }
 
 const (

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -50,7 +51,9 @@ type lake struct {
 	reads  func(op, name string) error // of all else
 	refuse func(a store.Access) error  // of Protect
 	sent   int64                       // bytes that were written
+	got    int64                       // bytes that were read
 	noPart bool
+	sums   bool // files have them
 }
 
 var (
@@ -110,6 +113,15 @@ func (l *lake) written(n int) {
 	l.sent += int64(n)
 }
 
+// read returns the bytes read since it was called last.
+func (l *lake) read() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.got
+	l.got = 0
+	return n
+}
+
 // took returns the bytes written since it was called last.
 func (l *lake) took() int64 {
 	l.mu.Lock()
@@ -140,7 +152,25 @@ func (f *lakeFile) ReadRanges(ctx context.Context, r []store.Range) error {
 	if err := f.l.look("read", f.name); err != nil {
 		return err
 	}
+	f.l.mu.Lock()
+	for _, x := range r {
+		f.l.got += int64(len(x.Buf))
+	}
+	f.l.mu.Unlock()
 	return f.File.ReadRanges(ctx, r)
+}
+
+// CRC32C implements store.Checksummer.
+func (f *lakeFile) CRC32C(ctx context.Context) (uint32, error) {
+	if err := f.l.look("sum", f.name); err != nil {
+		return 0, err
+	}
+	if !f.l.sums {
+		return 0, errors.ErrUnsupported
+	}
+	b := make([]byte, f.Size())
+	err := f.File.ReadRanges(ctx, []store.Range{{Buf: b}})
+	return crc32.Checksum(b, castagnoli), err
 }
 
 func (l *lake) Stat(ctx context.Context, name string) (store.Info, error) {
@@ -358,7 +388,7 @@ type world struct {
 }
 
 // tiny sizes have files of a kilobyte sent in pieces.
-var tiny = sizes{small: 1 << 10, batch: 4 << 10, least: 1 << 9, most: 1 << 11}
+var tiny = sizes{small: 1 << 10, batch: 4 << 10, least: 1 << 9, most: 1 << 11, asked: 1}
 
 func newWorld(t testing.TB) *world {
 	t.Helper()

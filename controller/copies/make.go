@@ -34,6 +34,8 @@ type making struct {
 	folder string // of this making, in the place
 	gate   *gate
 	last   int // the file that is the marker
+	// readers is who is to read the copy; nil where that is not known.
+	readers *store.Access
 
 	mu      sync.Mutex
 	have    []*found // by the numbers of the files
@@ -64,10 +66,10 @@ func (mk *Maker) Make(ctx context.Context, p controller.Placement, t controller.
 	}
 	m := &making{
 		mk: mk, p: p, t: t, src: src, home: mk.o.Stores.Home(), site: site, place: temporary.PlaceOf(mk.o.Controller, p.Make.ID),
-		gate: newGate(mk.o.Clock, t.Rate), last: lastOf(src.Layout, src.Files),
+		gate: newGate(mk.o.Clock, t.Rate), last: lastOf(src.Layout, src.Files), readers: readersOfCopy(p),
 	}
 	r, err := m.run(ctx)
-	return controller.Made{Digest: r.Digest}, err
+	return controller.Made{Digest: r.Digest, Reused: r.reused()}, err
 }
 
 func (m *making) run(ctx context.Context) (record, error) {
@@ -435,7 +437,7 @@ func (mk *Maker) admit(ctx context.Context, site store.Store, c *checkpoint.Chec
 func (m *making) record() record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := record{Path: m.src.URL(), Data: m.data(), Layout: string(m.src.Layout), SaveID: m.src.SaveID, Identity: m.p.Make.Identity}
+	r := record{Path: m.src.URL(), Data: m.data(), Layout: string(m.src.Layout), SaveID: m.src.SaveID, Identity: m.p.Make.Identity, Readers: m.readers}
 	for _, f := range m.have {
 		if f != nil {
 			r.Files = append(r.Files, f.sum)

@@ -30,9 +30,11 @@ type sizes struct {
 	small, batch int64
 	// A piece is what one transfer reads of a large file and writes as a part: a multiple of least, at most most.
 	least, most int64
+	// asked is the length from which on the original's store is asked for a file's sum: less is sent in the time that this takes.
+	asked int64
 }
 
-var usual = sizes{small: 8 * mib, batch: 16 * mib, least: 8 * mib, most: 64 * mib}
+var usual = sizes{small: 8 * mib, batch: 16 * mib, least: 8 * mib, most: 64 * mib, asked: 64 << 10}
 
 // task is what one transfer does: some small files, or a piece of a large one.
 type task struct {
@@ -106,6 +108,8 @@ type sum struct {
 	Original store.Identity `json:"original"`
 	Here     store.Identity `json:"here"`
 	CRC32C   uint32         `json:"crc32c"`
+	// Reused says that it was copied from another copy at the site.
+	Reused bool `json:"reused,omitempty"`
 }
 
 // attempt is what a making left: its files by their names in the checkpoint, and the record of their sums.
@@ -149,6 +153,28 @@ func resume(files []checkpoint.File, attempts []attempt) []*found {
 		}
 	}
 	return all
+}
+
+// twin is a file of another copy at the site.
+type twin struct {
+	name string // in the site's store
+	here store.Identity
+	crc  uint32
+}
+
+// twinsIn finds those files of a copy, of which all is there, that have name and length of files of the original, by the numbers of these.
+func twinsIn(r record, folder string, files []checkpoint.File, missing []int) map[int]twin {
+	there := make(map[string]sum, len(r.Files))
+	for _, s := range r.Files {
+		there[s.Name] = s
+	}
+	found := map[int]twin{}
+	for _, i := range missing {
+		if s, ok := there[files[i].Name]; ok && s.Size == files[i].Size {
+			found[i] = twin{path.Join(folder, r.Data, s.Name), s.Here, s.CRC32C}
+		}
+	}
+	return found
 }
 
 // missing are the numbers of the files that are not there.

@@ -74,7 +74,7 @@ func TestResume(t *testing.T) {
 				attempts[i].files[name] = store.Info{Name: "/" + name, Size: size.Draw(t, "there"), Identity: store.Identity(word.Draw(t, "here"))}
 			}
 			for range rapid.IntRange(0, 4).Draw(t, "sums") {
-				s := sum{word.Draw(t, "of"), size.Draw(t, "long"), store.Identity(word.Draw(t, "from")), store.Identity(word.Draw(t, "version")), 1}
+				s := sum{word.Draw(t, "of"), size.Draw(t, "long"), store.Identity(word.Draw(t, "from")), store.Identity(word.Draw(t, "version")), 1, false}
 				if !slices.ContainsFunc(sums, func(o sum) bool { return o.Name == s.Name && o.Here == s.Here }) { // a version is one
 					attempts[i].sums, sums = append(attempts[i].sums, s), append(sums, s)
 				}
@@ -84,7 +84,7 @@ func TestResume(t *testing.T) {
 			may := false
 			for _, a := range attempts {
 				info, there := a.files[files[i].Name]
-				may = may || there && info.Size == files[i].Size && slices.Contains(sums, sum{files[i].Name, files[i].Size, files[i].Identity, info.Identity, 1})
+				may = may || there && info.Size == files[i].Size && slices.Contains(sums, sum{files[i].Name, files[i].Size, files[i].Identity, info.Identity, 1, false})
 			}
 			if may != (f != nil) || f != nil && (f.Original != files[i].Identity || f.Size != files[i].Size) {
 				t.Fatalf("%+v of %+v in %+v: it may be taken: %v", f, files[i], attempts, may)

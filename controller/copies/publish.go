@@ -33,7 +33,7 @@ func (mk *Maker) share(ctx context.Context, p controller.Placement, t controller
 	if t.Progress != nil {
 		t.Progress(src.Bytes())
 	}
-	return controller.Made{Digest: row.Copy.Digest}, nil
+	return controller.Made{Digest: row.Copy.Digest, Reused: src.Bytes()}, nil
 }
 
 // Publish implements controller.Maker. It finds out that original and copy are what they were.

@@ -42,9 +42,21 @@ type record struct {
 	SaveID   string `json:"save_id,omitempty"`
 	Identity string `json:"identity"`
 	Digest   string `json:"digest,omitempty"`
+	// Readers is who may read the copy, as far as was known when its making began; nil where nobody could tell.
+	Readers *store.Access `json:"readers,omitempty"`
 	// Data is the folder of Files, in that of the record.
 	Data  string `json:"data"`
 	Files []sum  `json:"files"`
+}
+
+// reused is how many bytes of the copy lay at the site already.
+func (r record) reused() (bytes int64) {
+	for _, s := range r.Files {
+		if s.Reused {
+			bytes += s.Size
+		}
+	}
+	return bytes
 }
 
 // readRecord returns what a making wrote down. One that is not there, or is no record, says nothing.

@@ -26,6 +26,9 @@ const (
 // send sends what is missing until nothing is. What the site failed to take is sent again, in a later round.
 func (m *making) send(ctx context.Context) (err error) {
 	defer func() { err = m.end(ctx, err) }()
+	if err := m.reuse(ctx); err != nil {
+		return err
+	}
 	m.alive()
 	wrong, before, pause, since := 0, len(m.have)+1, firstPause, m.answers
 	for {
@@ -36,7 +39,7 @@ func (m *making) send(ctx context.Context) (err error) {
 		if len(missing) < before {
 			before, pause, since = len(missing), firstPause, m.mk.o.Clock.Now()
 		}
-		failed, err := m.round(ctx, missing)
+		failed, err := m.round(ctx, missing, nil)
 		if err != nil {
 			return err
 		}
@@ -70,9 +73,12 @@ func (m *making) end(ctx context.Context, err error) error {
 	return err
 }
 
-// round sends files, many transfers at a time. failed is an error after which the rest of the files was sent, and may be gone by the next round.
-func (m *making) round(ctx context.Context, missing []int) (failed, err error) {
-	r := &round{making: m, all: m.mk.sizes.tasks(m.src.Files, missing, blockOf(m.site)), large: map[int]*large{}, verifying: make(chan struct{}, readBacks)}
+// round sends files, many transfers at a time, or copies them within the site from their twins. failed is an error after which the rest of the files was sent, and may be gone by the next round.
+func (m *making) round(ctx context.Context, missing []int, twins map[int]twin) (failed, err error) {
+	r := &round{making: m, twins: twins, gate: m.gate, from: m.home, all: m.mk.sizes.tasks(m.src.Files, missing, blockOf(m.site)), large: map[int]*large{}, verifying: make(chan struct{}, readBacks)}
+	if twins != nil {
+		r.from, r.gate = m.site, newGate(m.mk.o.Clock, nil)
+	}
 	for _, t := range r.all {
 		if !t.piece {
 			r.small = append(r.small, t.files...)
@@ -139,13 +145,16 @@ func (b *buffer) take(n int64) []byte {
 // round is one pass over what is missing.
 type round struct {
 	*making
+	twins     map[int]twin // nil: files are sent
+	from      store.Store  // what is read
+	gate      *gate        // what is read passes it
 	all       []task
 	next      atomic.Int64
 	large     map[int]*large
 	verifying chan struct{} // has room for the pieces that are read back at a time
 
 	learning sync.Mutex
-	small    []int // files of which the store of the original has not learned where they lie
+	small    []int // files of which the store that is read has not learned where they lie
 
 	mu     sync.Mutex
 	failed error // the first
@@ -162,10 +171,17 @@ func (r *round) do(ctx context.Context, t task, buf *buffer) error {
 	return r.later(ctx, err)
 }
 
-// later keeps an error for the next round that the site made and that may not come again, or that says that a file was read back as something else.
+// later keeps an error for the next round that the site made and that may not come again, or that says that a file was read back as something else; of files that are copied
+// within the site any: they are sent.
 func (r *round) later(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || isFence(err) {
+		return err
+	}
+	if r.twins != nil {
+		return nil
+	}
 	var known *controller.Error
-	if err == nil || ctx.Err() != nil || isFence(err) || !errors.As(err, &known) || known.Reason != plan.ReasonSite {
+	if !errors.As(err, &known) || known.Reason != plan.ReasonSite {
 		return err
 	}
 	switch class := store.ClassOf(err); class {
@@ -183,20 +199,36 @@ func (r *round) later(ctx context.Context, err error) error {
 	return nil
 }
 
+// openFile opens a file to read it: of the original, or its twin.
+func (r *round) openFile(ctx context.Context, i int) (store.File, error) {
+	if t, ok := r.twins[i]; ok {
+		return t.open(ctx, r.site)
+	}
+	return r.src.OpenFile(ctx, i)
+}
+
 // read fills a buffer from a file of the original, at the rate that is allowed. A store that does not answer is asked again.
-func (m *making) read(ctx context.Context, f store.File, off int64, buf []byte) error {
+func (r *round) read(ctx context.Context, f store.File, off int64, buf []byte) error {
 	for len(buf) > 0 {
-		n := min(int64(len(buf)), m.gate.slice())
-		if err := m.gate.take(ctx, n); err != nil {
+		n := min(int64(len(buf)), r.gate.slice())
+		if err := r.gate.take(ctx, n); err != nil {
 			return err
 		}
-		err := m.persist(ctx, func() error { return f.ReadRanges(ctx, []store.Range{{Off: off, Buf: buf[:n]}}) })
+		err := r.persist(ctx, func() error { return f.ReadRanges(ctx, []store.Range{{Off: off, Buf: buf[:n]}}) })
 		if err != nil {
 			return atSource(ctx, err)
 		}
 		buf, off = buf[n:], off+n
 	}
 	return nil
+}
+
+// persist calls again what the store of the original did not answer. For a twin nobody waits.
+func (r *round) persist(ctx context.Context, call func() error) error {
+	if r.twins != nil {
+		return call()
+	}
+	return r.making.persist(ctx, call)
 }
 
 // persist calls again what a store did not answer, until nothing was answered for as long as the making is patient.
