@@ -111,6 +111,9 @@ func printLine(out io.Writer, l audit.Line) error {
 	if l.Bytes > 0 {
 		word("", "bytes="+fmt.Sprint(l.Bytes))
 	}
+	if l.Reused > 0 {
+		word("", "reused="+fmt.Sprint(l.Reused))
+	}
 	if !l.Until.IsZero() {
 		word("until=", l.Until.UTC().Format(time.RFC3339))
 	}

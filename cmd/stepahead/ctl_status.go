@@ -116,6 +116,9 @@ func printTally(row func(name, format string, args ...any), y plan.Tally) {
 	}
 	row("opened", "%s", opened)
 	row("waste", "%d copies were never opened; %s·h lay before the first opening, of %s·h in all", y.Unused, formatBytes(int64(y.IdleByteHours)), formatBytes(int64(y.CopyByteHours)))
+	if y.ReusedBytes > 0 {
+		row("not sent", "%s of copies lay at their site already", formatBytes(y.ReusedBytes))
+	}
 	row("saved", "%.0f s of ranks are expected to be, by %s·h of temporary sources", y.SavedSeconds, formatBytes(int64(y.SourceByteHours)))
 	if y.MeasuredStarts > 0 {
 		row("measured", "%.0f s saved, by what %d starts say they took; to %d of them it was no help", y.MeasuredSeconds, y.MeasuredStarts, y.Unhelped)

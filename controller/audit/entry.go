@@ -11,7 +11,8 @@ import (
 
 // Entry is one line: who did what, to which placement, and why. What is "make" for an action that begins, "made" for one that was done,
 // "make" with Err for one that failed, and so for the other actions; "revoke", "drain" and whatever else changes what the controller does; and "refuse". Until is
-// when the placement's lease ends, zero where there is none.
+// when the placement's lease ends, zero where there is none; Reused is how many of the bytes of a
+// copy lay at the site already, and were not sent.
 type Entry struct {
 	At        time.Time     `json:"at"`
 	Who       string        `json:"who"`
@@ -26,6 +27,7 @@ type Entry struct {
 	Why       string        `json:"why,omitempty"`
 	Err       string        `json:"error,omitempty"`
 	Took      time.Duration `json:"took_ns,omitempty"`
+	Reused    int64         `json:"reused,omitempty"`
 }
 
 // bounded has no text that is longer than a line may have.

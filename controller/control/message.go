@@ -116,7 +116,7 @@ func (s Status) Encode() *controllerpb.StatusReply {
 		m.Tally = &controllerpb.Tally{
 			InTime: y.InTime, Late: y.Late, Missed: y.Missed, Unused: y.Unused, LeadNs: int64(y.Lead), IdleByteHours: y.IdleByteHours,
 			CopyByteHours: y.CopyByteHours, SourceByteHours: y.SourceByteHours, SavedSeconds: y.SavedSeconds,
-			MeasuredStarts: y.MeasuredStarts, Unhelped: y.Unhelped, MeasuredSeconds: y.MeasuredSeconds,
+			MeasuredStarts: y.MeasuredStarts, Unhelped: y.Unhelped, MeasuredSeconds: y.MeasuredSeconds, ReusedBytes: y.ReusedBytes,
 		}
 	}
 	return m
@@ -135,7 +135,7 @@ func decodeStatus(m *controllerpb.StatusReply) Status {
 		s.Tally = &plan.Tally{
 			InTime: y.InTime, Late: y.Late, Missed: y.Missed, Unused: y.Unused, Lead: time.Duration(y.LeadNs), IdleByteHours: y.IdleByteHours,
 			CopyByteHours: y.CopyByteHours, SourceByteHours: y.SourceByteHours, SavedSeconds: y.SavedSeconds,
-			MeasuredStarts: y.MeasuredStarts, Unhelped: y.Unhelped, MeasuredSeconds: y.MeasuredSeconds,
+			MeasuredStarts: y.MeasuredStarts, Unhelped: y.Unhelped, MeasuredSeconds: y.MeasuredSeconds, ReusedBytes: y.ReusedBytes,
 		}
 	}
 	return s
@@ -241,7 +241,7 @@ func decodeStandings(list []*controllerpb.Standing) []plan.Standing {
 func EncodeLine(l audit.Line) *controllerpb.AuditLine {
 	m := &controllerpb.AuditLine{
 		Number: l.Number, AtNs: l.At.UnixNano(), Who: l.Who, What: l.What, Placement: uint64(l.Placement), Path: l.Path, Site: l.Site, Job: l.Job,
-		Bytes: l.Bytes, Why: l.Why, Err: l.Err, Means: string(l.Means), TookNs: int64(l.Took),
+		Bytes: l.Bytes, Why: l.Why, Err: l.Err, Means: string(l.Means), TookNs: int64(l.Took), Reused: l.Reused,
 	}
 	if !l.Until.IsZero() {
 		m.UntilNs = l.Until.UnixNano()
@@ -252,7 +252,7 @@ func EncodeLine(l audit.Line) *controllerpb.AuditLine {
 func decodeLine(m *controllerpb.AuditLine) audit.Line {
 	l := audit.Line{Number: m.Number, Entry: audit.Entry{
 		At: time.Unix(0, m.AtNs).UTC(), Who: m.Who, What: m.What, Placement: plan.ID(m.Placement), Path: m.Path, Site: m.Site, Job: m.Job,
-		Bytes: m.Bytes, Why: m.Why, Err: m.Err, Means: plan.Means(m.Means), Took: time.Duration(m.TookNs),
+		Bytes: m.Bytes, Why: m.Why, Err: m.Err, Means: plan.Means(m.Means), Took: time.Duration(m.TookNs), Reused: m.Reused,
 	}}
 	if m.UntilNs != 0 {
 		l.Until = time.Unix(0, m.UntilNs).UTC()

@@ -494,6 +494,7 @@ type Tally struct {
 	MeasuredStarts  int64                  `protobuf:"varint,10,opt,name=measured_starts,json=measuredStarts,proto3" json:"measured_starts,omitempty"`
 	Unhelped        int64                  `protobuf:"varint,11,opt,name=unhelped,proto3" json:"unhelped,omitempty"`
 	MeasuredSeconds float64                `protobuf:"fixed64,12,opt,name=measured_seconds,json=measuredSeconds,proto3" json:"measured_seconds,omitempty"`
+	ReusedBytes     int64                  `protobuf:"varint,13,opt,name=reused_bytes,json=reusedBytes,proto3" json:"reused_bytes,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -608,6 +609,13 @@ func (x *Tally) GetUnhelped() int64 {
 func (x *Tally) GetMeasuredSeconds() float64 {
 	if x != nil {
 		return x.MeasuredSeconds
+	}
+	return 0
+}
+
+func (x *Tally) GetReusedBytes() int64 {
+	if x != nil {
+		return x.ReusedBytes
 	}
 	return 0
 }
@@ -1686,6 +1694,7 @@ type AuditLine struct {
 	Err           string `protobuf:"bytes,12,opt,name=err,proto3" json:"err,omitempty"`
 	Means         string `protobuf:"bytes,13,opt,name=means,proto3" json:"means,omitempty"`
 	TookNs        int64  `protobuf:"varint,14,opt,name=took_ns,json=tookNs,proto3" json:"took_ns,omitempty"`
+	Reused        int64  `protobuf:"varint,15,opt,name=reused,proto3" json:"reused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1814,6 +1823,13 @@ func (x *AuditLine) GetMeans() string {
 func (x *AuditLine) GetTookNs() int64 {
 	if x != nil {
 		return x.TookNs
+	}
+	return 0
+}
+
+func (x *AuditLine) GetReused() int64 {
+	if x != nil {
+		return x.Reused
 	}
 	return 0
 }
@@ -1992,7 +2008,7 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1a;\n" +
 	"\rExpectedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8e\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb1\x03\n" +
 	"\x05Tally\x12\x17\n" +
 	"\ain_time\x18\x01 \x01(\x03R\x06inTime\x12\x12\n" +
 	"\x04late\x18\x02 \x01(\x03R\x04late\x12\x16\n" +
@@ -2006,7 +2022,8 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x0fmeasured_starts\x18\n" +
 	" \x01(\x03R\x0emeasuredStarts\x12\x1a\n" +
 	"\bunhelped\x18\v \x01(\x03R\bunhelped\x12)\n" +
-	"\x10measured_seconds\x18\f \x01(\x01R\x0fmeasuredSeconds\"$\n" +
+	"\x10measured_seconds\x18\f \x01(\x01R\x0fmeasuredSeconds\x12!\n" +
+	"\freused_bytes\x18\r \x01(\x03R\vreusedBytes\"$\n" +
 	"\x0eRankingRequest\x12\x12\n" +
 	"\x04most\x18\x01 \x01(\x03R\x04most\"\xf5\x01\n" +
 	"\fRankingReply\x12?\n" +
@@ -2092,7 +2109,7 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\x12\x10\n" +
 	"\x03job\x18\x03 \x01(\tR\x03job\x12\x12\n" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12\x16\n" +
-	"\x06follow\x18\x05 \x01(\bR\x06follow\"\xba\x02\n" +
+	"\x06follow\x18\x05 \x01(\bR\x06follow\"\xd2\x02\n" +
 	"\tAuditLine\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x13\n" +
 	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12\x10\n" +
@@ -2108,7 +2125,8 @@ const file_controller_controllerpb_controller_proto_rawDesc = "" +
 	"\x03why\x18\v \x01(\tR\x03why\x12\x10\n" +
 	"\x03err\x18\f \x01(\tR\x03err\x12\x14\n" +
 	"\x05means\x18\r \x01(\tR\x05means\x12\x17\n" +
-	"\atook_ns\x18\x0e \x01(\x03R\x06tookNs\"7\n" +
+	"\atook_ns\x18\x0e \x01(\x03R\x06tookNs\x12\x16\n" +
+	"\x06reused\x18\x0f \x01(\x03R\x06reused\"7\n" +
 	"\x0fTimelineRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\"]\n" +

@@ -25,11 +25,11 @@ func wordFor(r result) string {
 }
 
 // audit writes a line about an action that begins, was done or failed.
-func (l *loop) audit(one *line, what, why string, err error, took time.Duration) {
+func (l *loop) audit(one *line, what, why string, err error, done doneMake) {
 	m := one.make
 	e := audit.Entry{
 		Who: self, What: what, Placement: one.id, Means: one.means, Path: m.Path, Site: one.site, Job: m.Job, Bytes: m.Bytes,
-		Until: l.e.o.Clock.Wall().Add(one.until - l.e.o.Clock.Now()), Why: why, Took: took,
+		Until: l.e.o.Clock.Wall().Add(one.until - l.e.o.Clock.Now()), Why: why, Took: done.Took, Reused: done.Reused,
 	}
 	if err != nil {
 		e.Err = err.Error()

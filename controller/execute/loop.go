@@ -275,7 +275,7 @@ func (l *loop) start(one *line) {
 	}
 	t.action = t.current(now)
 	l.tasks[one.id] = t
-	l.audit(one, o.verb, o.why, nil, 0)
+	l.audit(one, o.verb, o.why, nil, doneMake{})
 	l.e.count(func(s *Stats) { s.Begun[o.verb]++ })
 	l.spawn(func() func() {
 		r := l.e.work(ctx, t)
@@ -321,7 +321,7 @@ func (l *loop) settle(one *line, r result) {
 	now := l.e.o.Clock.Now()
 	delete(l.tasks, r.id)
 	goesOn := one.ended(r.err == nil, now)
-	l.audit(one, wordFor(r), r.why, r.err, r.done.Took)
+	l.audit(one, wordFor(r), r.why, r.err, r.done)
 	if r.err != nil && !goesOn {
 		l.e.count(func(s *Stats) { s.Failed[r.verb]++ })
 	}
@@ -330,7 +330,7 @@ func (l *loop) settle(one *line, r result) {
 	case r.err != nil:
 		l.tell(plan.Failed{ID: r.id, Action: r.verb, Reason: reasonOf(r.err), Detail: r.err.Error()})
 	default:
-		l.tell(plan.Done{ID: r.id, Action: r.verb, Digest: r.done.Digest, Took: r.done.Took})
+		l.tell(plan.Done{ID: r.id, Action: r.verb, Reused: r.done.Reused, Took: r.done.Took})
 	}
 	if one.over {
 		delete(l.lines, one.id)

@@ -28,14 +28,14 @@ type past struct {
 	// begun: something may be in the world; made: it is whole.
 	begun, made, published, undoing, over bool
 
-	digest string
-	until  time.Time     // the end of its lease, by the wall clock that wrote it
-	lease  time.Duration // how long it was when it was given
+	until time.Time     // the end of its lease, by the wall clock that wrote it
+	lease time.Duration // how long it was when it was given
 }
 
-// doneMake is the body of a making's done.
+// doneMake is the body of a making's done: the digest of what was made, the bytes of it that were not sent, and how long it was not paused.
 type doneMake struct {
 	Digest string        `json:"digest,omitempty"`
+	Reused int64         `json:"reused,omitempty"`
 	Took   time.Duration `json:"took_ns,omitempty"`
 }
 
@@ -106,11 +106,7 @@ func madeUp(a plan.Publish) plan.Make {
 func (p *past) done(r journal.Record) error {
 	switch r.Action {
 	case makeVerb:
-		d := doneMake{}
-		if err := decode(r, &d); err != nil {
-			return err
-		}
-		p.made, p.digest = true, d.Digest
+		p.made = true
 	case withdrawVerb:
 		p.published = false
 		p.over = p.over || p.make.Means == plan.Even
@@ -134,7 +130,7 @@ func (p *past) left(now time.Time) time.Duration {
 
 // held is what a new planner is told of it.
 func (p *past) held(left time.Duration) plan.Held {
-	return plan.Held{Make: p.make, Made: p.made || p.make.Means == plan.Even, Published: p.published, Undoing: p.undoing, Digest: p.digest, Left: left}
+	return plan.Held{Make: p.make, Made: p.made || p.make.Means == plan.Even, Published: p.published, Undoing: p.undoing, Left: left}
 }
 
 // fold reads a journal and returns the placements that are not over, and those that are.

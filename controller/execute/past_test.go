@@ -66,7 +66,7 @@ func TestPast(t *testing.T) {
 					got += []string{" made", " published", " undoing"}[i]
 				}
 			}
-			if h.Make.Identity != "v1" || h.Make.ID != 1 || h.Made && h.Make.Means != plan.Even && h.Digest != "d" {
+			if h.Make.Identity != "v1" || h.Make.ID != 1 {
 				t.Errorf("%s: %+v", story, h)
 			}
 		}

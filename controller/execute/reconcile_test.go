@@ -2,11 +2,13 @@ package execute
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stepahead-io/stepahead/controller/audit"
 	"github.com/stepahead-io/stepahead/controller/plan"
 	"github.com/stepahead-io/stepahead/controller/temporary"
 	"github.com/stepahead-io/stepahead/hints"
@@ -112,7 +114,6 @@ func TestWhatIsGoneAtTheStartIsNotTakenOver(t *testing.T) {
 
 func TestSharedContentIsNotSent(t *testing.T) {
 	in(t, func(t *testing.T, w *world, c *bubble) {
-		w.digests = true
 		r := w.start(c, &memory{}, "one", nil)
 		r.copied("/ck/1")
 		time.Sleep(2 * time.Minute)
@@ -127,6 +128,16 @@ func TestSharedContentIsNotSent(t *testing.T) {
 		w.mu.Unlock()
 		if of != 1 || rate != unbounded {
 			t.Errorf("it is made of placement %d at %d bytes a second", of, rate)
+		}
+		told := int64(0)
+		if err := r.e.Ask(t.Context(), func(p *plan.Planner, _ time.Duration) { told = p.Tally().ReusedBytes }); err != nil {
+			t.Fatal(err)
+		}
+		r.mu.Lock()
+		audited := slices.IndexFunc(r.audit, func(e audit.Entry) bool { return e.What == "made" && e.Placement == 2 && e.Reused == 1<<30 })
+		r.mu.Unlock()
+		if told != 1<<30 || audited < 0 {
+			t.Errorf("the planner counts %d bytes that were not sent, audited %+v", told, r.audit)
 		}
 		stop(t, r)
 	})

@@ -44,7 +44,6 @@ type world struct {
 	wrong    []string
 	holder   *process // of the lease
 	started  []*running
-	digests  bool                // digests of contents are known
 	stubborn bool                // makers do not care whether they are told to end
 	of       map[plan.ID]plan.ID // what makings shared
 	rates    map[plan.ID]int64   // what they began with
@@ -280,7 +279,11 @@ func (m fakeMaker) Make(ctx context.Context, p controller.Placement, t controlle
 		}
 		th.data = w.sources[p.Make.Path]
 	})
-	return controller.Made{Digest: "digest of " + p.Make.Identity}, errors.Join(err, gone)
+	made := controller.Made{Digest: "digest of " + p.Make.Identity}
+	if p.Make.Of != 0 {
+		made.Reused = p.Make.Content
+	}
+	return made, errors.Join(err, gone)
 }
 
 // transfer takes the time that the bytes need at the rate that they may have. Each quarter is a change of the world.
@@ -454,9 +457,5 @@ func (p *process) Look(_ context.Context, paths []string) []plan.File {
 func (p *process) Inspect(_ context.Context, path string) plan.Checkpoint {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
-	c := plan.Checkpoint{Path: path, Identity: p.w.sources[path], Complete: true, Bytes: 1 << 30}
-	if p.w.digests {
-		c.Digest = "digest of " + c.Identity
-	}
-	return c
+	return plan.Checkpoint{Path: path, Identity: p.w.sources[path], Complete: true, Bytes: 1 << 30}
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -246,16 +245,12 @@ func (p *Planner) workOf(x *placement) work {
 	return work{egress: rate, cores: float64(rate) / bytesPerCore, memory: workMemory}
 }
 
-// twin is a published copy at the same site with the same content.
+// twin is a published copy of the same version at the same site.
 func (p *Planner) twin(x *placement) *placement {
 	if x.state != waiting || x.want.means() != Copy {
 		return nil
 	}
-	c, ok := x.slot.owner.(*checkpoint)
-	if !ok {
-		return nil
-	}
-	y := x.slot.pool.content[cmp.Or(c.facts.Digest, x.want.identity)]
+	y := x.slot.pool.content[x.want.identity]
 	if y == nil || y.state != live || y.held.of != nil || y.want.content != x.want.content || y.want.access() != x.want.access() {
 		return nil
 	}

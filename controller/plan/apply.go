@@ -171,8 +171,8 @@ func (p *Planner) made(x *placement, ev Done) {
 	l.unline(x)
 	p.stop(x)
 	x.held.readyAt = p.now
-	x.held.digest = ev.Digest
-	if x.want.means() == Copy && x.held.of == nil {
+	p.tally.ReusedBytes += ev.Reused
+	if x.want.means() == Copy && x.held.of == nil && ev.Reused == 0 { // else it says little of the link
 		l.sent.add(x.held.bytes, ev.Took, leastSent)
 	}
 	if x.slot.was != nil {
@@ -286,7 +286,7 @@ func (p *Planner) adopt(h Held) *placement {
 		way:     wayOf(a.Means), identity: a.Identity, sources: int32(a.Sources), extra: int32(a.Extra), emergency: a.Emergency, content: a.Content,
 		until: p.now + left, job: p.job(a.Job),
 	}
-	x.held = &holding{job: a.Job, bytes: a.Bytes, begun: p.now, until: x.want.until, promised: x.want.until, digest: h.Digest, readyAt: p.now}
+	x.held = &holding{job: a.Job, bytes: a.Bytes, begun: p.now, until: x.want.until, promised: x.want.until, readyAt: p.now}
 	if !extra && !h.Undoing {
 		s.past().keep = p.now + min(left, adoptFor)
 	}

@@ -102,31 +102,23 @@ type pool struct {
 	days    allowance
 	stirred bool // something may have room now
 	sent    sent
-	content map[string]*placement // published copies by the digest of their content, and by the version that they are of
+	content map[string]*placement // published copies by the version that they are of
 }
 
 func newPool(site string) *pool {
 	return &pool{site: site, jobs: make(map[string]int64), parked: make(map[string][]*placement), content: make(map[string]*placement)}
 }
 
-// offer lets a published copy be what others with its content are made of: those with its digest, and, where theirs is not known, those of the very same version
-// under another name.
+// offer lets a published copy be what others of the very same version, under another name, are made of.
 func (l *pool) offer(x *placement) {
-	if x.want.means() != Copy || x.held.of != nil {
-		return
-	}
-	for _, key := range [...]string{x.held.digest, x.want.identity} {
-		if key != "" {
-			l.content[key] = x
-		}
+	if x.want.means() == Copy && x.held.of == nil {
+		l.content[x.want.identity] = x
 	}
 }
 
 func (l *pool) retract(x *placement) {
-	for _, key := range [...]string{x.held.digest, x.want.identity} {
-		if l.content[key] == x {
-			delete(l.content, key)
-		}
+	if l.content[x.want.identity] == x {
+		delete(l.content, x.want.identity)
 	}
 }
 

@@ -45,8 +45,8 @@ type JobEnded struct{ Job, Run string }
 type Done struct {
 	ID     ID
 	Action string
-	// Digest is that of a copy's content, and Took how long the making was not paused.
-	Digest string
+	// Reused is how many bytes of a copy lay at the site already, and Took how long the making was not paused.
+	Reused int64
 	Took   time.Duration
 }
 
@@ -111,7 +111,6 @@ type Held struct {
 	Make Make
 	// Made says that the making had ended, Published that readers may find it, Undoing that it was to be undone.
 	Made, Published, Undoing bool
-	Digest                   string
 	// Left is what is left of its lease; below 0 it is over.
 	Left time.Duration
 }

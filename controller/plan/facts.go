@@ -58,9 +58,7 @@ type Checkpoint struct {
 	Complete bool
 	Problem  string
 	Bytes    int64
-	// Digest is that of the content, as checkpoint.Digest.Sum, where it is known without reading everything.
-	Digest string
-	Layout string
+	Layout   string
 	// Labels are carried with each copy; policy decides by them.
 	Labels map[string]string
 }

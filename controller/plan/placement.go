@@ -126,7 +126,6 @@ type holding struct {
 	graceEnd time.Duration
 	retryAt  time.Duration // of the action that failed; 0: none did
 	tries    uint8
-	digest   string
 	of       *placement   // whose data it shares
 	sharers  []*placement // who share its data
 	why      string       // it is undone

@@ -20,6 +20,8 @@ type Tally struct {
 	// CopyByteHours and SourceByteHours are what placements that are gone took: copies, and temporary sources of hot files.
 	CopyByteHours   float64 `json:"copy_byte_hours"`
 	SourceByteHours float64 `json:"source_byte_hours"`
+	// ReusedBytes are those of copies that lay at their site already, and were not sent.
+	ReusedBytes int64 `json:"reused_bytes"`
 	// SavedSeconds are the ranks' seconds that temporary sources, which ranks did read, were expected to save them.
 	SavedSeconds float64 `json:"saved_seconds"`
 	// MeasuredStarts read files that had temporary sources, and said how long their last rank took; to Unhelped of them it took no less than was expected

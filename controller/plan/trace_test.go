@@ -229,8 +229,8 @@ func split(words []string) (arguments, []string) {
 //	0s policy means=even,sibling lease=1h access=owner                     0s prices accelerator=2
 //	0s start JOB run=1 ranks=64 host=8 in=10m ttl=1h sure=1 id=ID age=0s PATH[:READERS] ...
 //	0s saving|committed|evaluation-...|deleted|loss-spike JOB PATH run=1 step=-1 identity=v1 eval=e1 site=east in=10m ttl=1h seq=1 urgency=0 id=ID age=0s
-//	0s looked PATH size=64MiB blocks=1 replicas=3 identity=v1 ec=0 open=0    0s inspected PATH identity=v1 bytes=1GiB digest=D label=REGION
-//	0s done ID ACTION digest=D took=1s    0s failed ID ACTION REASON         0s damaged ID
+//	0s looked PATH size=64MiB blocks=1 replicas=3 identity=v1 ec=0 open=0    0s inspected PATH identity=v1 bytes=1GiB label=REGION
+//	0s done ID ACTION took=1s reused=0    0s failed ID ACTION REASON         0s damaged ID
 //	0s fanout JOB run=1 path=P ended=0    0s ended JOB run=1
 //	0s took JOB run=1 last=3s bytes=64MiB PATH ...
 //	0s revoke id=ID path=P job=J root=R   0s drain on=1                      0s tick
@@ -288,6 +288,9 @@ func (tr *trace) tally() {
 	y := tr.p.Tally()
 	tr.output = append(tr.output, fmt.Sprintf("tally  in time %d (ready for %v), late %d, missed %d, unused %d; GiB-hours: idle %.3f, copies %.3f, sources %.3f; saved %.1f s",
 		y.InTime, y.Lead, y.Late, y.Missed, y.Unused, y.IdleByteHours/gib, y.CopyByteHours/gib, y.SourceByteHours/gib, y.SavedSeconds))
+	if y.ReusedBytes > 0 {
+		tr.output = append(tr.output, fmt.Sprintf("       not sent %d bytes", y.ReusedBytes))
+	}
 	begun, waiting := tr.p.Counts()
 	slices.SortFunc(begun, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(a.Means, b.Means), cmp.Compare(a.State, b.State))
@@ -360,10 +363,10 @@ func (tr *trace) event(verb string, words []string) (Event, error) {
 	case "inspected":
 		return Inspected{Checkpoint{
 			Path: first, Identity: args.text("identity", "v1"), Complete: args["problem"] == "", Problem: args["problem"], Bytes: args.number("bytes", 1<<30),
-			Digest: args["digest"], Labels: map[string]string{"region": args["label"]},
+			Labels: map[string]string{"region": args["label"]},
 		}}, nil
 	case "done":
-		return Done{ID: ID(id), Action: rest[1], Digest: args["digest"], Took: args.time("took", 0)}, nil
+		return Done{ID: ID(id), Action: rest[1], Reused: args.number("reused", 0), Took: args.time("took", 0)}, nil
 	case "failed":
 		return Failed{ID: ID(id), Action: rest[1], Reason: Reason(rest[2]), Detail: args["detail"]}, nil
 	case "damaged":
@@ -461,7 +464,7 @@ func (tr *trace) held(id ID, args arguments, rest []string) Held {
 		m.Site = args.text("site", "east")
 	}
 	return Held{
-		Make: m, Made: args["made"] != "0", Published: args["published"] != "0", Undoing: args["undoing"] == "1", Digest: args["digest"],
+		Make: m, Made: args["made"] != "0", Published: args["published"] != "0", Undoing: args["undoing"] == "1",
 		Left: args.time("left", time.Hour),
 	}
 }

@@ -167,11 +167,7 @@ func (w *world) respond(id ID, action string) {
 		w.answer(after, Failed{ID: id, Action: action, Reason: ReasonFailed, Detail: "drawn"})
 		return
 	}
-	d := Done{ID: id, Action: action, Took: after}
-	if th := w.things[id]; action == "make" && th.a.Means == Copy {
-		d.Digest = w.copies(th.a.Path).Digest
-	}
-	w.answer(after, d)
+	w.answer(after, Done{ID: id, Action: action, Took: after})
 }
 
 // same checks that what the planner takes its placements for is what was made.

@@ -31,7 +31,7 @@ type metrics struct {
 	spans    spans
 
 	state, lease, drained, placements, bytes, waiting, rate, allowance, egress, cores, memory *prometheus.Desc
-	opened, unused, lead, idle, byteHours, saved, measured, helped, margin, expected          *prometheus.Desc
+	opened, unused, lead, idle, byteHours, reused, saved, measured, helped, margin, expected  *prometheus.Desc
 	on, fanOut, nodes, load, free, nodeRate, knee                                             *prometheus.Desc
 	auditWaiting, auditFailures, auditLost, problems                                          *prometheus.Desc
 	running, journalDown, journalErrors, strays, lost, refused, abandoned                     *prometheus.Desc
@@ -67,6 +67,7 @@ func newMetrics(s *Service) (*metrics, error) {
 		lead:          desc("lead_seconds_total", "How long copies in time had been ready, added up."),
 		idle:          desc("idle_byte_hours_total", "Bytes of copies times the hours before the first opening: waste."),
 		byteHours:     desc("byte_hours_total", "What placements that are gone took.", "kind"),
+		reused:        desc("reused_bytes_total", "Bytes of copies that lay at their site already, and were not sent."),
 		saved:         desc("saved_seconds_total", "Seconds of ranks that temporary sources which were read are expected to have saved."),
 		measured:      desc("measured_saved_seconds_total", "Seconds of ranks that starts were faster than expected without temporary sources, of those that say how long they took."),
 		helped:        desc("measured_starts_total", "Starts that had temporary sources and say how long they took, by whether that helped.", "result"),
@@ -159,7 +160,7 @@ func (m *metrics) count(e audit.Entry) {
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		m.state, m.lease, m.drained, m.placements, m.bytes, m.waiting, m.rate, m.allowance, m.egress, m.cores, m.memory,
-		m.opened, m.unused, m.lead, m.idle, m.byteHours, m.saved, m.measured, m.helped, m.margin, m.expected, m.on, m.fanOut,
+		m.opened, m.unused, m.lead, m.idle, m.byteHours, m.reused, m.saved, m.measured, m.helped, m.margin, m.expected, m.on, m.fanOut,
 		m.nodes, m.load, m.free, m.nodeRate, m.knee, m.auditWaiting, m.auditFailures, m.auditLost, m.problems,
 		m.running, m.journalDown, m.journalErrors, m.strays, m.lost, m.refused, m.abandoned,
 	} {
@@ -266,6 +267,7 @@ func (m *metrics) collectPlan(p planned, gauge, total func(d *prometheus.Desc, v
 	total(m.idle, y.IdleByteHours)
 	total(m.byteHours, y.CopyByteHours, "copy")
 	total(m.byteHours, y.SourceByteHours, "source")
+	total(m.reused, float64(y.ReusedBytes))
 	total(m.saved, y.SavedSeconds)
 	total(m.measured, y.MeasuredSeconds)
 	total(m.helped, float64(y.MeasuredStarts-y.Unhelped), "helped")
