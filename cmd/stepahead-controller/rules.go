@@ -29,6 +29,7 @@ type rulesWatch struct {
 	strangers func(*policy.Settings) []string
 
 	stamp string // of the files before they were read last: what changes meanwhile is read again
+	seen  string // of the files as run looked at them last
 	held  *policy.Settings
 	told  plan.Budgets // what the planner was told last
 }
@@ -72,9 +73,13 @@ func (w *rulesWatch) run(ctx context.Context, hup <-chan os.Signal) error {
 	}
 }
 
-// read tells what the files say if they have changed or, asked, in any case.
+// read tells what the files say if they have changed or, asked, in any case. Files that were not the same a look before are being written, and half of a rule can allow more
+// than all of it: they are not read yet.
 func (w *rulesWatch) read(ctx context.Context, asked bool) error {
-	if !w.look(asked) {
+	stamp := stampOf(w.files)
+	still := stamp == w.seen
+	w.seen = stamp
+	if !asked && !still || !w.look(asked) {
 		return nil
 	}
 	now := time.Now()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,42 @@ func TestRulesOfTheBeginning(t *testing.T) {
 	}
 	w.write("budgets.yaml", budgetsText)
 	must(t, r.read(t.Context(), false))
+	must(t, r.read(t.Context(), false)) // it was left alone since
 	if got := rates(); len(got) != 1 || got[0] != 100e6 || len(r.problems.all()) != 0 {
 		t.Errorf("mended: told %d; problems %q", got, r.problems.all())
+	}
+}
+
+// TestHalfWrittenRules: a file that is being written is not read, although what is there of it is one that allows more than the whole does.
+func TestHalfWrittenRules(t *testing.T) {
+	w := newWorld(t)
+	r, _ := w.watched(t)
+	var told []plan.Event
+	r.tell = func(_ context.Context, _ string, ev plan.Event) error {
+		told = append(told, ev)
+		return nil
+	}
+	r.begin(time.Now())
+	whole := strings.Replace(policyText, "copies: allow", "copies:\n      sites: east\n      access: owner", 1)
+	for i := range 20 { // many times between two looks, and at each of them there is less than all
+		must(t, os.WriteFile(w.file("policy.yaml"), []byte(whole[:strings.Index(whole, "      access")]+strings.Repeat(" ", i)), 0o600))
+		must(t, r.read(t.Context(), false))
+	}
+	must(t, os.WriteFile(w.file("policy.yaml"), []byte(whole), 0o600))
+	must(t, r.read(t.Context(), false))
+	if told != nil {
+		t.Fatalf("it is taken over before it is known to be whole: %v", told)
+	}
+	must(t, r.read(t.Context(), false))
+	if len(told) == 0 {
+		t.Fatal("the whole file is not taken over")
+	}
+	v := told[0].(plan.PolicyChanged).Policy.Copy(plan.Request{Path: "/x", Site: "east"})
+	if !v.Allowed || v.Access != plan.OwnerOnly {
+		t.Errorf("the verdict is %+v", v)
+	}
+	must(t, r.read(t.Context(), false))
+	if len(told) > 3 {
+		t.Errorf("it is taken over twice: %v", told)
 	}
 }
