@@ -177,3 +177,19 @@ func Now(ctx context.Context, st store.Store) (time.Time, error) {
 	}
 	return info.ModTime, nil
 }
+
+// Latest is the newest moment that the clock of a store has shown, by marks and data: what is over by that is over. It stands in for Now of a store that takes
+// no file, as a disk that is full: undoing what is there may be what makes room.
+func Latest(marks []Found, data []store.Info) (at time.Time) {
+	for _, f := range marks {
+		if f.Modified.After(at) {
+			at = f.Modified
+		}
+	}
+	for _, i := range data {
+		if i.ModTime.After(at) {
+			at = i.ModTime
+		}
+	}
+	return at
+}

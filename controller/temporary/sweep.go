@@ -59,14 +59,17 @@ func Sweep(ctx context.Context, st store.Store, o SweepOptions) (Report, error) 
 	if err != nil {
 		return Report{}, err
 	}
-	if o.Now.IsZero() {
-		if o.Now, err = Now(ctx, st); err != nil {
+	if o.Now.IsZero() { // before the marks: what is written from now on is not over
+		if o.Now, err = Now(ctx, st); ctx.Err() != nil {
 			return Report{}, err
 		}
 	}
 	found, err := List(ctx, st)
 	if err != nil {
 		return Report{}, err
+	}
+	if o.Now.IsZero() {
+		o.Now = Latest(found, data)
 	}
 	var r Report
 	for _, f := range append(found, orphans(data, rows, found, o.Now)...) {
