@@ -35,14 +35,7 @@ func (p *program) rememberDrained(on bool) error {
 	} else {
 		err = localfile.Remove(file)
 	}
-	return unremembered(err)
-}
-
-func unremembered(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("it cannot be remembered over a restart, and was not done: %w", err)
+	return err
 }
 
 // revocation is a line of what was revoked.
@@ -73,12 +66,15 @@ func (r *revocations) add(list []plan.Standing) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	lines := slices.DeleteFunc(slices.Clone(r.lines), func(l revocation) bool { return l.left(now) <= 0 })
+	lines := slices.DeleteFunc(slices.Clone(r.lines), func(l revocation) bool {
+		again := func(s plan.Standing) bool { return s.Path == l.Path && s.Site == l.Site }
+		return l.left(now) <= 0 || slices.ContainsFunc(list, again)
+	})
 	for _, s := range list {
 		lines = append(lines, revocation{now.UTC(), s.Path, s.Site})
 	}
 	if err := localfile.Write(r.file, encode(lines)); err != nil {
-		return unremembered(err)
+		return err
 	}
 	r.lines = lines
 	return nil
@@ -115,7 +111,8 @@ func (r *revocations) load(now time.Time) (counting []revocation, err error) {
 		return nil, err
 	}
 	r.lines = counting
-	return counting, localfile.Write(r.file, encode(counting))
+	_ = localfile.Write(r.file, encode(counting)) // on a disk that is full the longer file says no less
+	return counting, nil
 }
 
 // remembered are the settings that operators have made.

@@ -105,6 +105,9 @@ func (c caller) bound(r plan.Revoke) plan.Revoke {
 var (
 	errNotFound = errors.New("not found")
 	errInvalid  = errors.New("invalid request")
+	errTooMuch  = errors.New("too much at once")
+	// errForgotten: what was asked for is done, but not remembered.
+	errForgotten = errors.New("it is done, but after a restart of the controller it is not known any more: make room on the disk of its journal, and say it again")
 )
 
 // statusOf is how errors cross the wire.
@@ -120,7 +123,7 @@ func statusOf(err error) error {
 		is   error
 		code codes.Code
 	}{
-		{errStandby, codes.FailedPrecondition}, {errNotFound, codes.NotFound}, {errInvalid, codes.InvalidArgument}, {fs.ErrClosed, codes.Unavailable},
+		{errStandby, codes.FailedPrecondition}, {errNotFound, codes.NotFound}, {errInvalid, codes.InvalidArgument}, {errTooMuch, codes.ResourceExhausted}, {fs.ErrClosed, codes.Unavailable},
 		{context.DeadlineExceeded, codes.DeadlineExceeded}, {context.Canceled, codes.Canceled},
 	} {
 		if errors.Is(err, c.is) {

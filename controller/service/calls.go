@@ -238,6 +238,14 @@ func (s *Service) Revoke(ctx context.Context, m *controllerpb.RevokeRequest) (*c
 	if err := oneOf(m.Id != 0, m.Path != "", m.All); err != nil {
 		return nil, err
 	}
+	if len(m.Why) > mostWhy {
+		return nil, fmt.Errorf("%w: a reason of %d bytes: give at most %d", errInvalid, len(m.Why), mostWhy)
+	}
+	if !m.DryRun {
+		if err := s.limits.revokes(c); err != nil {
+			return nil, err
+		}
+	}
 	found, err := c.toRevoke(ctx, a.Engine, m)
 	if err != nil {
 		return nil, err
@@ -250,14 +258,21 @@ func (s *Service) Revoke(ctx context.Context, m *controllerpb.RevokeRequest) (*c
 	return &controllerpb.RevokeReply{Standings: control.EncodeStandings(found)}, nil
 }
 
-// revoke takes back what was found, and remembers that.
+// revoke takes back what was found, and remembers that. What cannot be remembered is done all the same: on a disk that is full, too, everything can be taken back.
 func (a *Active) revoke(ctx context.Context, c caller, r plan.Revoke, found []plan.Standing) error {
-	if a.Revoked != nil {
-		if err := a.Revoked(found); err != nil {
-			return err
-		}
+	err := a.Engine.Tell(ctx, c.String(), c.bound(r))
+	if err == nil && a.Revoked != nil {
+		err = forgotten(a.Revoked(found))
 	}
-	return a.Engine.Tell(ctx, c.String(), c.bound(r))
+	return err
+}
+
+// forgotten says what an error of remembering means for what was done.
+func forgotten(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errForgotten, err)
 }
 
 // toRevoke returns what a revocation takes back, all of which the caller may take back.
@@ -322,12 +337,16 @@ func (s *Service) Drain(ctx context.Context, m *controllerpb.DrainRequest) (*con
 	if m.DryRun || reply.Was == !m.Off {
 		return reply, nil
 	}
-	if a.Drained != nil {
-		if err := a.Drained(!m.Off); err != nil {
-			return nil, err
+	if m.Off && a.Drained != nil { // else it would be drained again after a restart
+		if err := a.Drained(false); err != nil {
+			return nil, fmt.Errorf("it was not done, since it is remembered that nothing new is to begin: %w", err)
 		}
 	}
-	return reply, a.Engine.Tell(ctx, c.String(), plan.Drain{On: !m.Off})
+	err = a.Engine.Tell(ctx, c.String(), plan.Drain{On: !m.Off})
+	if err == nil && !m.Off && a.Drained != nil {
+		err = forgotten(a.Drained(true))
+	}
+	return reply, err
 }
 
 // operator returns a caller who may change what the controller does.
@@ -353,10 +372,14 @@ func (s *Service) Sweep(ctx context.Context, m *controllerpb.SweepRequest) (*con
 		return nil, errors.New("a dry run sweeps nothing: ask the active controller, or stop it and give stepahead ctl sweep --store")
 	}
 	var own []plan.Standing
+	var later error // of what was done
 	if m.All {
 		err := a.Engine.Ask(ctx, func(p *plan.Planner, _ time.Duration) { own, _ = p.Ranking(hardMost, nil) })
 		if err == nil && !m.DryRun {
 			err = a.revoke(ctx, c, plan.Revoke{Why: "sweep --all"}, own)
+		}
+		if errors.Is(err, errForgotten) {
+			later, err = err, nil
 		}
 		if err != nil {
 			return nil, err
@@ -368,6 +391,9 @@ func (s *Service) Sweep(ctx context.Context, m *controllerpb.SweepRequest) (*con
 		if !m.DryRun {
 			s.Record(audit.Entry{At: time.Now(), Who: c.String(), What: "sweep", Means: w.Means, Path: w.Path, Site: w.Site, Why: "left behind: " + w.Mark, Err: w.Problem})
 		}
+	}
+	if later != nil {
+		return nil, later
 	}
 	return r.Encode(), nil
 }
@@ -390,6 +416,11 @@ func (s *Service) Audit(m *controllerpb.AuditRequest, stream controllerpb.Contro
 			return err
 		}
 	}
+	leave, err := s.limits.reads(c)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ctx, cancel := c.valid(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()

@@ -58,9 +58,9 @@ type Active struct {
 	Held func(ctx context.Context) error
 	// Sweep undoes what lies in the stores and no placement of this controller's is: what is over, or all of it, in all stores that answer.
 	Sweep func(ctx context.Context, all, dryRun bool) control.SweepResult
-	// Drained, if not nil, remembers over a restart that nothing new is to begin.
+	// Drained, if not nil, remembers over a restart that nothing new is to begin. That it cannot keeps nobody from draining.
 	Drained func(on bool) error
-	// Revoked, if not nil, remembers over a restart what was revoked.
+	// Revoked, if not nil, remembers over a restart what was revoked. That it cannot keeps nobody from revoking.
 	Revoked func(list []plan.Standing) error
 	// Stats, if not nil, is what the engine counts.
 	Stats func() execute.Stats
@@ -84,6 +84,7 @@ type Service struct {
 	o       Options
 	began   time.Time
 	metrics *metrics
+	limits  limits
 	life    context.Context // ends when Run does: those who follow end
 	end     context.CancelFunc
 
