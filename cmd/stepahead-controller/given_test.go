@@ -87,6 +87,8 @@ func TestStrangers(t *testing.T) {
 	p.given.urls = nil
 	write("  east: {region: eu}\n")
 	must(t, p.rules.read(t.Context(), false))
+	want("while they may be being written")
+	must(t, p.rules.read(t.Context(), false))
 	want("without any", "policy.yaml declares the site east, and budgets.yaml has a link to it: nothing is copied there without --site east=URL, or --home-site east if it is the home store's")
 	code, out, stderr := output("config", "check", "--policy", files.Rules, "--budgets", files.Budgets, "--prices", files.Prices, "--site", "east=/x", "--site", "west=/y")
 	if code != 0 || !strings.Contains(out, "\nwarning: --site west: ") || strings.Contains(out, "site east") {
