@@ -46,8 +46,8 @@ type said struct {
 	WorldSize  int      `json:"world_size"`
 	Settle     *float64 `json:"settle"` // seconds
 
-	Ranks        int               `json:"ranks"`
-	RanksPerHost int               `json:"ranks_per_host"`
+	Ranks        uint32            `json:"ranks"`
+	RanksPerHost uint32            `json:"ranks_per_host"`
 	Tensor       int               `json:"tensor"`
 	Pipeline     int               `json:"pipeline"`
 	Expert       int               `json:"expert"`
@@ -244,7 +244,7 @@ func (s said) hint() (hints.Hint, error) {
 		return h, nil
 	}
 	if phase, ok := phases[s.What]; ok {
-		h.Start = &hints.Start{Phase: phase, Ranks: uint32(s.Ranks), RanksPerHost: uint32(s.RanksPerHost), ExpectedIn: expected}
+		h.Start = &hints.Start{Phase: phase, Ranks: s.Ranks, RanksPerHost: s.RanksPerHost, ExpectedIn: expected}
 		if h.Start.Took, err = s.took(); err != nil || phase != hints.Announced {
 			return h, err
 		}
@@ -288,7 +288,7 @@ func (s said) took() (t hints.Took, err error) {
 }
 
 func (s said) parallel() checkpoint.Parallel {
-	return checkpoint.Parallel{Ranks: s.Ranks, Tensor: s.Tensor, Pipeline: s.Pipeline, Expert: s.Expert, Shards: s.Shards}
+	return checkpoint.Parallel{Ranks: int(s.Ranks), Tensor: s.Tensor, Pipeline: s.Pipeline, Expert: s.Expert, Shards: s.Shards}
 }
 
 // complete names paths as agents do, and looks up what a committed checkpoint, or one that a job starts from, holds.
@@ -362,7 +362,7 @@ func (t *teller) completeStart(ctx context.Context, p *address.Place, s said, h 
 	}
 	for _, tracker := range trackers {
 		if tracker.Names == name && s.Ranks > 1 {
-			h.Start.Files = append(h.Start.Files, hints.HotFile{Path: p.Store.Address(tracker.File), Readers: uint32(s.Ranks)})
+			h.Start.Files = append(h.Start.Files, hints.HotFile{Path: p.Store.Address(tracker.File), Readers: s.Ranks})
 		}
 	}
 	h.Start.Files = append(h.Start.Files, files...)

@@ -76,9 +76,9 @@ type Announcer struct {
 
 	mu      sync.Mutex
 	waiting []*message
-	sending int // messages that are being sent
-	idle    []chan struct{}
-	last    uint64 // sequence
+	sending int           // messages that are being sent
+	idle    chan struct{} // closed when nothing waits any more; nil while nobody wants to know
+	last    uint64        // sequence
 	stats   Stats
 	closed  bool
 }
@@ -188,11 +188,13 @@ func (a *Announcer) Flush(ctx context.Context) error {
 		a.mu.Unlock()
 		return nil
 	}
-	done := make(chan struct{})
-	a.idle = append(a.idle, done)
+	if a.idle == nil {
+		a.idle = make(chan struct{})
+	}
+	idle := a.idle
 	a.mu.Unlock()
 	select {
-	case <-done:
+	case <-idle:
 		return nil
 	case <-a.ended:
 		return nil
@@ -223,10 +225,10 @@ func (a *Announcer) take() *message {
 	defer a.mu.Unlock()
 	a.sending = 0
 	if len(a.waiting) == 0 {
-		for _, done := range a.idle {
-			close(done)
+		if a.idle != nil {
+			close(a.idle)
+			a.idle = nil
 		}
-		a.idle = nil
 		return nil
 	}
 	m := a.waiting[0]

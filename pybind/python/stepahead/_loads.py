@@ -79,6 +79,6 @@ def _told(where: str | os.PathLike[str] | None, ends: bool) -> Iterator[None]:
 def _quietly(say: Function) -> Any:
     try:
         return say()
-    except StepaheadError as error:
+    except (StepaheadError, ImportError) as error:  # the latter of a native module that cannot be loaded
         _log.warning("a load is not told: %s", error)
         return None

@@ -50,7 +50,7 @@ class Save:
         """Say something of it. Whatever is wrong with that is no error of the save."""
         try:
             lifecycle._tell(what, self.address, **said)
-        except StepaheadError as error:
+        except (StepaheadError, ImportError) as error:  # the latter of a native module that cannot be loaded
             _log.warning("%s of %s is not told: %s", what, self.address, error)
 
 

@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import Any
 
-from stepahead import _binding, _distributed
+from stepahead import _arguments, _binding, _distributed
 
 
 class Store:
@@ -55,7 +55,8 @@ class Store:
 
 def _catalogue(given: str | os.PathLike[str] | None) -> str:
     """What is given, else what the environment says."""
-    return os.environ.get("STEPAHEAD_CATALOGUE", "") if given is None else os.fspath(given)
+    text = _arguments.path("catalogue", given)
+    return os.environ.get("STEPAHEAD_CATALOGUE", "") if text is None else text
 
 
 def _close(handle: int) -> None:

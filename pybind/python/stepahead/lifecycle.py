@@ -23,7 +23,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepahead import _arguments, _binding
@@ -60,6 +60,7 @@ __all__ = [
 Path = str | os.PathLike[str]
 
 SAVING_HOLDS = 600.0
+_LONGEST = 86400.0  # seconds: what a hint can say of how long something took
 
 _log = logging.getLogger("stepahead.lifecycle")
 
@@ -68,7 +69,7 @@ class _Speaker:
     """Who this process is to agents, and the options of how to reach them."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal's handler may speak, in the midst of what its thread says
         self.given: dict[str, Any] = {}
         self.run = ""
         self.spoke = False
@@ -76,7 +77,7 @@ class _Speaker:
         os.register_at_fork(after_in_child=self.after_fork)
 
     def after_fork(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.run = ""
         self.spoke = False
         self.last = ""
@@ -411,19 +412,19 @@ class Loading:
         if speaks:
             _tell("opened", address, **_size())
 
-    def done(self, *, seconds: Sequence[float] | None = None, bytes_read: int | None = None) -> None:
+    def done(self, *, seconds: Iterable[float] | None = None, bytes_read: int | None = None) -> None:
         """All ranks have read it, so that storage may give back what it held ready.
 
         Args:
             seconds: how long each of them took, where the caller has gathered that. Default: only that the last took until now.
             bytes_read: how many bytes one of them read. Default: not known.
         """
-        took = [_arguments.seconds("seconds", s) or 0.0 for s in seconds or ()]
+        took = [] if seconds is None else _arguments.numbers("seconds", seconds)
         median = statistics.median_low(took) if took else None
         count = _arguments.whole("bytes_read", bytes_read, 0)
         if self._speaks:
             self._speaks = False
-            last = max(took, default=time.monotonic() - self._began)
+            last = max(took, default=min(time.monotonic() - self._began, _LONGEST))
             _tell("read", self._address, median=median, last=last, bytes=count, **_size())
 
     def __enter__(self) -> Loading:
@@ -486,8 +487,12 @@ def told(timeout: float = 0) -> Told:
         spoke = _speaker.spoke
     if not spoke:
         return Told(True, 0, 0, 0)
-    answer = json.loads(_binding.call("Told", int(min(max(seconds, 0), 1e6) * 1000)))
-    return Told(answer["done"], answer["Told"], answer["Refused"], answer["Lost"])
+    until = time.monotonic() + seconds
+    while True:
+        left = max(until - time.monotonic(), 0.0) * 1000
+        answer = json.loads(_binding.call("Told", int(min(left, _binding.SLICE_MILLIS))))
+        if answer["done"] or left <= _binding.SLICE_MILLIS:
+            return Told(answer["done"], answer["Told"], answer["Refused"], answer["Lost"])
 
 
 def _step(step: int | None) -> int | None:
@@ -504,7 +509,7 @@ def _finite(value: Any) -> float | None:
 
 
 def _whole(name: str, value: int) -> int:
-    number = _arguments.whole(name, value, 1)
+    number = _arguments.whole(name, value, 1, 2**31 - 1)
     if number is None:
         raise OptionError(f"{name}=None: must be a whole number")
     return number

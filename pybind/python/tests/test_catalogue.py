@@ -247,6 +247,8 @@ def test_doubts(world: World, what: str) -> None:
 def test_wrong_catalogue(world: World) -> None:
     with pytest.raises(OptionError, match="no store has the scheme s3"):
         checkpoint.Reader(world.home, catalogue="s3://bucket").sources()
+    with pytest.raises(OptionError, match="catalogue=5: must be a path"):
+        checkpoint.Reader(world.home, catalogue=5).sources()  # type: ignore[arg-type]
 
 
 class Elsewhere(Opened):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import stepahead
 from stepahead import _loader, lifecycle
@@ -132,7 +134,7 @@ def test_how_far_a_start_is(agent: Agent) -> None:
     with pytest.raises(ZeroDivisionError), lifecycle.loading(folder):
         raise ZeroDivisionError
     loading = lifecycle.loading(folder)
-    loading.done(seconds=[3, 1, 2], bytes_read=7)
+    loading.done(seconds=np.array([3, 1, 2]), bytes_read=7)  # as it is gathered
     loading.done()  # is said once
     lifecycle.ended()
     after = lifecycle.told(60)
@@ -203,6 +205,7 @@ def test_loaders_job(agent: Agent, dataset: pathlib.Path, monkeypatch: pytest.Mo
         (lambda: lifecycle.evaluation_result("x", value=10**400), "value"),
         (lambda: lifecycle.starting(ranks=8, ranks_per_host=8), "checkpoint"),
         (lambda: lifecycle.starting("x", ranks=8, ranks_per_host=9), "ranks_per_host"),
+        (lambda: lifecycle.starting("x", ranks=2**32 + 8, ranks_per_host=8), "ranks"),
         (lambda: lifecycle.starting("x", ranks=8, ranks_per_host=8, tensor_parallel=3), "divided"),
         (lambda: lifecycle.starting("x", ranks=8, ranks_per_host=8, files=["a"]), "files"),  # type: ignore[arg-type]
         (lambda: lifecycle.configure(agents="dn1") or lifecycle.saving("x"), "agents"),
@@ -226,6 +229,39 @@ def test_nobody_there(tmp_path: pathlib.Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert "no agents found" in result.stderr or "context canceled" in result.stderr
+
+
+def test_a_wait_can_be_interrupted(tmp_path: pathlib.Path) -> None:
+    """Ctrl-C ends it while what was said still waits to be told."""
+    code = (
+        "import _thread, sys, threading\nfrom stepahead import lifecycle\n"
+        "lifecycle.saving(sys.argv[1] + '/step-1', 1)\n"
+        "threading.Timer(0.5, _thread.interrupt_main).start()\n"
+        "try:\n    lifecycle.told(600)\n"
+        "except KeyboardInterrupt:\n    print(lifecycle.told().done)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_signal_in_the_midst(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler of a signal may speak, whatever its thread was about to say."""
+    lifecycle.configure(job="job", run="signal")
+    known, place, options = len(agent.told()), agent.store / "runs" / "s", lifecycle._speaker.options
+    before = signal.signal(signal.SIGUSR1, lambda *_: lifecycle.saving(place, 2))
+
+    def interrupted(path: str) -> str:
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGUSR1)
+        return options(path)
+
+    try:
+        monkeypatch.setattr(lifecycle._speaker, "options", interrupted)
+        lifecycle.saving(place, 1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert lifecycle.told(60).done
+    assert [r["checkpoint"]["step"] for r in agent.told()[known:]] == [2, 1]
 
 
 def test_other_ranks_are_silent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

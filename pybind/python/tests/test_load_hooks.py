@@ -12,7 +12,7 @@ import ranks
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from stepahead import checkpoint, lifecycle
+from stepahead import _binding, checkpoint, lifecycle
 from test_lifecycle import Agent, agent, as_it_was  # noqa: F401  the agent
 from torch.distributed.checkpoint import state_dict_loader
 from torch.distributed.checkpoint.api import CheckpointException
@@ -81,10 +81,22 @@ def test_without_hooks(agent: Agent, saved: pathlib.Path) -> None:  # noqa: F811
     assert heard(agent, saved) == WHOLE
 
 
-def test_what_cannot_be_told_is_no_error(saved: pathlib.Path, hooked: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_told_is_no_error(
+    saved: pathlib.Path, hooked: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lifecycle.configure(token="no token")
     dcp.load(state(), checkpoint_id=str(saved))
     assert "is not told" in caplog.text
+
+    def missing() -> Any:
+        raise ImportError("the current folder was deleted")
+
+    monkeypatch.setattr(_binding, "native", missing)
+    dcp.load(state(), checkpoint_id=str(saved))
+    assert "a load is not told: the current folder" in caplog.text
+    with lifecycle.hook_saves():
+        dcp.save(state(), checkpoint_id=str(saved))
+    assert "saving of" in caplog.text
 
 
 def rank_loads(path: str, alone: bool) -> None:
