@@ -58,7 +58,7 @@ type revocations struct {
 	lines []revocation // of the file
 }
 
-// add remembers placements, with those that load has returned.
+// add remembers placements, with those that load has returned; one that was remembered before counts from now on.
 func (r *revocations) add(list []plan.Standing) error {
 	if len(list) == 0 {
 		return nil
@@ -66,10 +66,11 @@ func (r *revocations) add(list []plan.Standing) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	lines := slices.DeleteFunc(slices.Clone(r.lines), func(l revocation) bool {
-		again := func(s plan.Standing) bool { return s.Path == l.Path && s.Site == l.Site }
-		return l.left(now) <= 0 || slices.ContainsFunc(list, again)
-	})
+	again := make(map[revocation]bool, len(list))
+	for _, s := range list {
+		again[revocation{Path: s.Path, Site: s.Site}] = true
+	}
+	lines := slices.DeleteFunc(slices.Clone(r.lines), func(l revocation) bool { return l.left(now) <= 0 || again[revocation{Path: l.Path, Site: l.Site}] })
 	for _, s := range list {
 		lines = append(lines, revocation{now.UTC(), s.Path, s.Site})
 	}
