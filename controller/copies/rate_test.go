@@ -83,53 +83,49 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// TestPausedMaking: when the rate falls to 0 nothing more is read of the original, and nothing is lost when it rises again.
+// TestPausedMaking: when the rate falls to 0 nothing more is read of the original, and nothing is lost when it rises again. In a bubble everything stands still
+// before it is looked at.
 func TestPausedMaking(t *testing.T) {
-	w := newWorld(t)
-	w.home.put(t, "/tag", deepSpeed())
-	p := w.placement("/tag")
-	v := newValve(1 << 30)
-	reads, paused, late := atomic.Int64{}, atomic.Bool{}, atomic.Int64{}
-	resumed := make(chan struct{})
-	w.home.watch(nil, func(op, name string) error {
-		if op != "read" {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.home.put(t, "/tag", deepSpeed())
+		p := w.placement("/tag")
+		v := newValve(1 << 30)
+		reads, paused, late := atomic.Int64{}, atomic.Bool{}, atomic.Int64{}
+		w.home.watch(nil, func(op, name string) error {
+			if op != "read" {
+				return nil
+			}
+			if paused.Load() {
+				late.Add(1)
+			}
+			if reads.Add(1) == 2 {
+				v.set(0)
+				paused.Store(true)
+			}
 			return nil
+		})
+		w.mk.o.Transfers = 1 // what has its permission is still read
+		done := make(chan error, 1)
+		var made controller.Made
+		go func() {
+			var err error
+			made, err = w.mk.Make(w.ctx, p, controller.Tools{Rate: v.get})
+			done <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("a paused making ended: %v", err)
+		default:
 		}
-		if paused.Load() {
-			late.Add(1)
+		if n := late.Load(); n != 0 || !paused.Load() {
+			t.Errorf("%d reads at rate 0, after %d before", n, reads.Load())
 		}
-		if reads.Add(1) == 2 {
-			v.set(0)
-			paused.Store(true)
-			go func() {
-				// what had its permission may still be read: one piece at a time here
-				v.mu.Lock()
-				defer v.mu.Unlock()
-				close(resumed)
-			}()
-		}
-		return nil
+		paused.Store(false)
+		v.set(1 << 30)
+		must(t, <-done)
+		w.wantCopy(p, made)
+		w.remove(p)
 	})
-	w.mk.o.Transfers = 1
-	done := make(chan error, 1)
-	var made controller.Made
-	go func() {
-		var err error
-		made, err = w.mk.Make(w.ctx, p, controller.Tools{Rate: v.get})
-		done <- err
-	}()
-	<-resumed
-	select {
-	case err := <-done:
-		t.Fatalf("a paused making ended: %v", err)
-	case <-time.After(20 * time.Millisecond): // nothing to wait for: it stands still
-	}
-	if n := late.Load(); n != 0 {
-		t.Errorf("%d reads at rate 0", n)
-	}
-	paused.Store(false)
-	v.set(1 << 30)
-	must(t, <-done)
-	w.wantCopy(p, made)
-	w.remove(p)
 }
