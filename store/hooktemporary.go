@@ -9,6 +9,7 @@ var (
 	_ Protector      = (*hooked)(nil)
 	_ NodeLister     = (*hooked)(nil)
 	_ Mover          = (*hooked)(nil)
+	_ Tracker        = (*hooked)(nil)
 )
 
 func (h *hooked) Attribute(ctx context.Context, name, attribute string) (value []byte, ok bool, err error) {
@@ -97,4 +98,28 @@ func (h *hooked) MoveReplica(ctx context.Context, name string, off int64, from, 
 		return unsupported("MoveReplica", h.inner.Address(name))
 	}
 	return h.around(ctx, &call{op: opReplicate, name: name}, func() error { return m.MoveReplica(ctx, name, off, from, to) })
+}
+
+func (h *hooked) Track(ctx context.Context, name string) (handle string, err error) {
+	t, can := h.inner.(Tracker)
+	if !can {
+		return "", unsupported("Track", h.inner.Address(name))
+	}
+	err = h.around(ctx, &call{op: opStat, name: name}, func() (err error) {
+		handle, err = t.Track(ctx, name)
+		return err
+	})
+	return handle, err
+}
+
+func (h *hooked) Tracked(name, handle string) (Store, error) {
+	t, can := h.inner.(Tracker)
+	if !can {
+		return nil, unsupported("Tracked", h.inner.Address(name))
+	}
+	inner, err := t.Tracked(name, handle)
+	if err != nil {
+		return nil, err
+	}
+	return &hooked{inner: inner, around: h.around, hidesLocal: h.hidesLocal}, nil
 }

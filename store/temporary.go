@@ -61,8 +61,9 @@ type Placement struct {
 	// Replicas of each block; BlockSize in bytes. 0: the store's own.
 	Replicas  int
 	BlockSize int64
-	// Exclude, if not nil, names the nodes that may not get the block that begins at an offset. Where the others are fewer than Replicas, writing fails
-	// with ErrUnavailable: a store that is short of replicas would make them later, on any node.
+	// Exclude, if not nil, names the nodes that may not get the block that begins at an offset. Where the store has no place on the others for as many as
+	// Replicas, all blocks have as many as the one with fewest, and the file asks for no more (Info.Replicas): a store that is short of replicas would make
+	// them later, on any node. Where a block has no place at all, writing fails with ErrUnavailable.
 	Exclude func(off int64) []string
 }
 
@@ -112,6 +113,16 @@ type Node struct {
 // NodeLister is implemented by stores with nodes.
 type NodeLister interface {
 	Nodes(ctx context.Context) ([]Node, error)
+}
+
+// Tracker is implemented by stores that find a file again that was renamed.
+type Tracker interface {
+	// Track returns what leads to the file that a name means now, whatever it is called later, for as long as it exists; no other file has it. It has at most
+	// 128 bytes. A store that cannot find this one so answers with errors.ErrUnsupported.
+	Track(ctx context.Context, name string) (handle string, err error)
+	// Tracked returns the store with one difference: to Stat and the methods of Attributer, StoragePolicer and Replicator name is the file that a handle leads to.
+	// That it is no more matches fs.ErrNotExist. What is no handle matches fs.ErrInvalid.
+	Tracked(name, handle string) (Store, error)
 }
 
 // Mover is implemented by stores that can move one replica of one block.

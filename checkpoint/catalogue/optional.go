@@ -23,6 +23,7 @@ var (
 	_ store.PlacedCreator  = (*Store)(nil)
 	_ store.Protector      = (*Store)(nil)
 	_ store.NodeLister     = (*Store)(nil)
+	_ store.Tracker        = (*Store)(nil)
 )
 
 func (s *Store) unsupported(op, name string) error {
@@ -141,4 +142,20 @@ func (s *Store) Nodes(ctx context.Context) ([]store.Node, error) {
 		return n.Nodes(ctx)
 	}
 	return nil, s.unsupported("Nodes", "/")
+}
+
+// Track implements store.Tracker.
+func (s *Store) Track(ctx context.Context, name string) (string, error) {
+	if t, ok := s.Store.(store.Tracker); ok {
+		return t.Track(ctx, name)
+	}
+	return "", s.unsupported("Track", name)
+}
+
+// Tracked implements store.Tracker; the store that it returns does not look into the catalogue.
+func (s *Store) Tracked(name, handle string) (store.Store, error) {
+	if t, ok := s.Store.(store.Tracker); ok {
+		return t.Tracked(name, handle)
+	}
+	return nil, s.unsupported("Tracked", name)
 }

@@ -14,7 +14,7 @@ import (
 
 var _ store.PlacedCreator = (*Store)(nil)
 
-// CreatePlaced implements store.PlacedCreator. Where nodes are left out that are too many, Close fails.
+// CreatePlaced implements store.PlacedCreator. Where nodes are left out that are too many, the file has fewer replicas, and Close fails where a block has none.
 func (s *Store) CreatePlaced(ctx context.Context, name string, p store.Placement) (store.Writer, error) {
 	err := p.Validate()
 	var w *writer
@@ -72,11 +72,28 @@ func (s *Store) choose(c *sidecar, size int64, exclude func(off int64) []string,
 		}
 		usable := func(node int) bool { return s.alive(node) && !slices.Contains(forbidden, s.topology.Nodes[node].Name) }
 		all := s.layout.more(nil, where.name, block, types.missing(where.factor, nil), types.fallback, usable)
-		if len(all) == 0 || exclude != nil && len(all) < where.factor {
-			err = fmt.Errorf("%w: block at offset %d: %d nodes are left for %d replicas beside the %d that may not get it",
-				store.ErrUnavailable, block*where.blockSize, len(all), where.factor, len(forbidden))
+		if len(all) == 0 {
+			err = fmt.Errorf("%w: block at offset %d: no node is left beside the %d that may not get it", store.ErrUnavailable, block*where.blockSize, len(forbidden))
 		}
 		return all
 	})
+	if exclude != nil {
+		c.settleFor(where.factor)
+	}
 	return err
+}
+
+// settleFor has a file whose blocks got less than factor replicas ask for no more than each of them has.
+func (c *sidecar) settleFor(factor int) {
+	fewest := factor
+	for _, b := range c.Blocks {
+		fewest = min(fewest, len(b))
+	}
+	if fewest == factor {
+		return
+	}
+	c.Replication = fewest
+	for i, b := range c.Blocks {
+		c.Blocks[i] = b[:fewest]
+	}
 }

@@ -195,6 +195,30 @@ func TestAKilledRename(t *testing.T) {
 	}
 }
 
+// TestPlacedFewer: a file has as many replicas as the block that has most nodes left out.
+func TestPlacedFewer(t *testing.T) {
+	s := newCluster(t, cluster(), dir.Options{})
+	not := [][]string{{"dn1"}, {"dn1", "dn2", "dn3"}, {}}
+	p := store.Placement{Replicas: 4, BlockSize: 512, Exclude: func(off int64) []string { return not[off/512] }}
+	w, err := s.CreatePlaced(t.Context(), "/f", p)
+	must(t, err)
+	_, err = w.Write(make([]byte, 3*512))
+	must(t, errors.Join(err, w.Close()))
+	nodes, err := s.Nodes(t.Context())
+	must(t, err)
+	info, err := s.Stat(t.Context(), "/f")
+	must(t, err)
+	if want := len(nodes) - 3; want < 1 || want > 3 || info.Replicas != want {
+		t.Fatalf("%d replicas of %d nodes", info.Replicas, len(nodes))
+	}
+	for block := range int64(3) {
+		got := holders(t, s, "/f", block*512)
+		if len(got) != info.Replicas || slices.ContainsFunc(got, func(n string) bool { return slices.Contains(not[block], n) }) {
+			t.Errorf("block %d is on %v", block, got)
+		}
+	}
+}
+
 // TestFailedPlacementLeavesNothing: neither a file nor what the store keeps of one.
 func TestFailedPlacementLeavesNothing(t *testing.T) {
 	s := newCluster(t, cluster(), dir.Options{})
@@ -205,7 +229,7 @@ func TestFailedPlacementLeavesNothing(t *testing.T) {
 	if err := w.Close(); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("Close: %v", err)
 	}
-	p.Exclude = func(int64) []string { return []string{"dn1", "dn2", "dn3", "dn4", "dn5"} }
+	p.Exclude = func(int64) []string { return []string{"dn1", "dn2", "dn3", "dn4", "dn5", "dn6"} }
 	if w, err = s.CreatePlaced(t.Context(), "/g", p); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,13 @@ import (
 )
 
 // Attribute implements store.Attributer. Attributes are extended attributes "user.NAME". Reading one takes the right to read the file.
-func (s *Store) Attribute(ctx context.Context, name, attribute string) (value []byte, ok bool, err error) {
-	err = s.at(ctx, "Attribute", name, func(path string) error {
+func (s *Store) Attribute(ctx context.Context, name, attribute string) ([]byte, bool, error) {
+	return s.attributeOf(ctx, name, s.path(name), attribute)
+}
+
+// attributeOf is Attribute of what has a path, and is called name.
+func (s *Store) attributeOf(ctx context.Context, name, path, attribute string) (value []byte, ok bool, err error) {
+	err = s.to(ctx, "Attribute", name, func() error {
 		x, err := extended(attribute, nil)
 		if err != nil {
 			return err
@@ -44,7 +49,11 @@ func (s *Store) attribute(ctx context.Context, path string, x *hproto.XAttr) ([]
 
 // SetAttribute implements store.Attributer. It takes the right to write the file.
 func (s *Store) SetAttribute(ctx context.Context, name, attribute string, value []byte) error {
-	return s.at(ctx, "SetAttribute", name, func(path string) error {
+	return s.setAttribute(ctx, name, s.path(name), attribute, value)
+}
+
+func (s *Store) setAttribute(ctx context.Context, name, path, attribute string, value []byte) error {
+	return s.to(ctx, "SetAttribute", name, func() error {
 		x, err := extended(attribute, value)
 		if err != nil {
 			return err

@@ -107,12 +107,16 @@ func (c *lake) AddBlock(_ context.Context, r *hproto.AddBlockRequest) (*hproto.L
 	}
 	b := &lakeBlock{id: c.ids + 1, stamp: c.ids + 2, length: -1}
 	c.ids += 2
+	replicas := c.replicas
+	if e.factor > 0 {
+		replicas = min(replicas, e.factor)
+	}
 	for k := range c.nodes {
 		i := (int(b.id) + k) % len(c.nodes)
 		shunned := slices.ContainsFunc(r.GetExcludeNodes(), func(d *hproto.DatanodeInfo) bool {
 			return d.GetId().GetDatanodeUuid() == c.nodes[i].Addr()
 		})
-		if !shunned && len(b.nodes) < c.replicas {
+		if !shunned && len(b.nodes) < replicas && (c.perRack == 0 || c.onRack(b, i%2) < c.perRack) {
 			b.nodes = append(b.nodes, i)
 		}
 	}
@@ -121,6 +125,16 @@ func (c *lake) AddBlock(_ context.Context, r *hproto.AddBlockRequest) (*hproto.L
 	}
 	e.blocks = append(e.blocks, b)
 	return c.located(b), nil
+}
+
+// onRack is how many replicas of a block are on a rack.
+func (c *lake) onRack(b *lakeBlock, rack int) (n int) {
+	for _, i := range b.nodes {
+		if i%2 == rack {
+			n++
+		}
+	}
+	return n
 }
 
 const noNodes = "File /f could only be written to 0 of the 1 minReplication nodes. There are 5 datanode(s) running and 5 node(s) are excluded in this operation."

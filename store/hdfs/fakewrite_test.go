@@ -36,8 +36,9 @@ type lake struct {
 	fault func(node int, r fakedn.Request) fakedn.Fault
 	// late is how often DataNodes are found not to have reported a block yet.
 	late int
-	// replicas is how many a block gets, where there are enough DataNodes.
-	replicas int
+	// replicas is how many a block gets, where there are enough DataNodes, and perRack, unless it is 0, how many of them on one rack: nodes 0, 2 and 4 are on one,
+	// the others on another.
+	replicas, perRack int
 }
 
 type inode struct {

@@ -261,7 +261,7 @@ func (s *Store) changed(l *layout, how string) error {
 }
 
 // inode is the path that leads to the version that was opened and to no other file, whatever its name is now.
-func (l *layout) inode() string { return fmt.Sprintf("/.reserved/.inodes/%d", l.version.inode) }
+func (l *layout) inode() string { return inodePath(l.version.inode) }
 
 // locations asks for blocks of the version that was opened: by its inode, which a file that took over the name does not
 // have. Where an inode cannot be asked for (snapshots, routers), the file's status before and after tells.

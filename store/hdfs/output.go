@@ -23,10 +23,12 @@ type output struct {
 	id     uint64 // its inode
 	size   int64  // of a block
 	lease  *lease
-	// replicas is how many each block is to have.
+	// replicas is how many each block is to have, as the NameNode knows it.
 	replicas int
 	// exclude says which DataNodes may not get the block that begins at an offset; nil: all may get all.
 	exclude func(off int64) []string
+	// forgiven are the DataNodes that have failed and were tried once more for this block, of a file that is placed.
+	forgiven []string
 
 	last    *hproto.ExtendedBlock // the block that was closed last; nil: none was
 	now     *section              // the block that is being written; nil: none is
@@ -134,6 +136,7 @@ func (o *output) send(finish bool) error {
 		s.drop()
 		s.release()
 		o.last, o.now = s.block(s.end), nil
+		o.forgiven = nil
 		o.closed += s.end
 		o.spare = append(o.spare, s.held...)
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/stepahead-io/stepahead/store/hdfs/hproto"
 )
 
-// CreatePlaced implements store.PlacedCreator. Nodes are named by their UUIDs. A DataNode that fails while a block of more than 4 MiB is written leaves it
+// CreatePlaced implements store.PlacedCreator. Nodes are named by their UUIDs. How many replicas there is a place for the NameNode says, block by block: of R
+// racks none gets more than (replicas - 1) / R + 2 of them, and fewer than all. Blocks that got more than a later one lose them. A DataNode that fails while a block of more than 4 MiB is written leaves it
 // one replica short, and HDFS makes that later, on any node.
 func (s *Store) CreatePlaced(ctx context.Context, name string, p store.Placement) (store.Writer, error) {
 	var w *writer
@@ -43,11 +44,12 @@ func (w *writing) placement(ctx context.Context, p store.Placement) (shape, erro
 }
 
 // placeApart asks for a block on other nodes than those that may not get it. A NameNode knows a node by UUID and address: one that nothing was read
-// from is known when the NameNode gives it, and the block is given back.
+// from is known when the NameNode gives it, and the block is given back. Where it gives fewer than the file asks for, because the others are too few or on too few
+// racks, the file asks for as many from then on; but nodes that failed are tried once more before.
 func (o *output) placeApart(failed []*hproto.DatanodeInfo) (*hproto.LocatedBlock, error) {
 	forbidden := o.exclude(o.closed)
 	excluded := slices.Concat(failed, o.w.nodes.called(forbidden))
-	for range len(forbidden) + 1 {
+	for range len(forbidden) + o.replicas {
 		b, err := o.add(excluded)
 		switch {
 		case errors.Is(err, syscall.ENOSPC) && len(forbidden) > 0: // so it looks from here
@@ -65,18 +67,53 @@ func (o *output) placeApart(failed []*hproto.DatanodeInfo) (*hproto.LocatedBlock
 		if err := o.giveBack(b); err != nil {
 			return nil, err
 		}
-		if len(given) == 0 {
+		switch {
+		case len(given) > 0:
+			for _, d := range given {
+				o.w.nodes.of(d, false)
+			}
+			excluded = append(excluded, given...)
+		case o.again(b):
 			return nil, o.nowhere(forbidden, fmt.Errorf("%d are left for %d replicas", len(b.GetLocs()), o.replicas))
+		default:
+			if err := o.settleFor(len(b.GetLocs())); err != nil {
+				return nil, err
+			}
 		}
-		for _, d := range given {
-			o.w.nodes.of(d, false)
-		}
-		excluded = append(excluded, given...)
 	}
 	return nil, o.nowhere(forbidden, errors.New("the NameNode gives it DataNodes that were excluded"))
 }
 
-// errNoPlace: a file was to go to other DataNodes than there are.
+// again tells whether a block is to be asked for once more: it got fewer DataNodes than it is to have, and some were left out that have failed for it only once.
+func (o *output) again(b *hproto.LocatedBlock) bool {
+	n := len(b.GetLocs())
+	if n == 0 {
+		return true
+	}
+	once := false
+	for _, s := range o.shunned {
+		if id := s.node.GetId().GetDatanodeUuid(); n < o.replicas && !slices.Contains(o.forgiven, id) {
+			once = true
+			o.forgiven = append(o.forgiven, id)
+		}
+	}
+	return once
+}
+
+// settleFor has the file ask for fewer replicas, before a block has fewer: HDFS would make those that are missing, on any node, as soon as the next block is begun.
+func (o *output) settleFor(replicas int) error {
+	done, err := o.w.names.SetReplication(o.ctx, o.path, replicas)
+	switch {
+	case err != nil:
+		return o.failed(err)
+	case !done:
+		return fmt.Errorf("%w: the NameNode does not take %d replicas for %s", store.ErrUnavailable, replicas, o.path)
+	}
+	o.replicas = replicas
+	return nil
+}
+
+// errNoPlace: a block was to go to other DataNodes than there are.
 var errNoPlace = fmt.Errorf("%w: too few DataNodes are left", store.ErrUnavailable)
 
 // nowhere: there are too few DataNodes beside those that may not get the block. Those that failed are tried again, if there are any.

@@ -34,9 +34,14 @@ type placeCalls interface {
 
 // at does something to a name, and says which name it was where that fails.
 func (s *Store) at(ctx context.Context, op, name string, do func(path string) error) error {
+	return s.to(ctx, op, name, func() error { return do(s.path(name)) })
+}
+
+// to is at for a file that may have another path than its name says.
+func (s *Store) to(ctx context.Context, op, name string, do func() error) error {
 	err := s.change(ctx, name)
 	if err == nil {
-		err = do(s.path(name))
+		err = do()
 	}
 	if err != nil {
 		return s.failed(op, name, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ func TestPlaces(t *testing.T) {
 	})
 	storetest.RunTyped(t, func(t *testing.T) storetest.TypedStore { return open(t, c, c.Dir(t), hdfs.Options{}) })
 	t.Run("unknown nodes", func(t *testing.T) { testUnknownNodes(t, c) })
+	t.Run("few racks", func(t *testing.T) { testFewRacks(t, c) })
+	t.Run("tracked", func(t *testing.T) { testTracked(t, c) })
 	t.Run("nodes", func(t *testing.T) { testNodes(t, c, nodes) })
 	t.Run("move", func(t *testing.T) { testMove(t, c) })
 	t.Run("a node starts again", func(t *testing.T) {
@@ -125,6 +128,155 @@ func testUnknownNodes(t *testing.T, c *hdfstest.Cluster) {
 				t.Errorf("block at %d is on %d, as the original's", b.Offset, n)
 			}
 		}
+	}
+}
+
+// testFewRacks: of three racks the NameNode gives one at most (replicas - 1) / 3 + 2 of the replicas, and one less where that is all of them: so of what is left on one
+// rack one node gets the block, since two on one rack would be moved. The file asks for as many as each of its blocks has, so that none is made on the nodes that
+// are left out.
+func testFewRacks(t *testing.T, c *hdfstest.Cluster) {
+	root := c.Dir(t)
+	nodes := c.DataNodes()
+	without := func(left ...int) (names []string) { // all but these
+		for i, n := range nodes {
+			if !slices.Contains(left, i) {
+				names = append(names, n.UUID)
+			}
+		}
+		return names
+	}
+	s := open(t, c, root, hdfs.Options{})
+	for i, test := range []struct {
+		replicas int
+		left     [][]int // by block; nodes 0, 3 and 6 are on one rack, 1, 4 and 7 on the next
+		want     int
+	}{
+		{3, [][]int{{0, 3, 6}, {1, 4, 7}}, 1},
+		{3, [][]int{{0, 3, 1}}, 3},
+		{5, [][]int{{0, 3, 6, 1}}, 4},
+		{3, [][]int{{5}}, 1},
+		{4, [][]int{{0, 1, 2, 3}, {0, 4}, {1, 2, 4, 5}}, 2},
+	} {
+		name := fmt.Sprint("/copy", i)
+		data := hdfstest.Bytes(uint64(i), len(test.left)*blockSize)
+		w, err := s.CreatePlaced(t.Context(), name, store.Placement{
+			Replicas: test.replicas, BlockSize: blockSize, Exclude: func(off int64) []string { return without(test.left[off/blockSize]...) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Errorf("%+v: %v", test, err)
+			continue
+		}
+		info, err := s.Stat(t.Context(), name)
+		if err != nil || info.Replicas != test.want {
+			t.Errorf("%+v: %+v, %v", test, info, err)
+		}
+		c.WaitReplication(root+name, info.Replicas)
+		for n, b := range c.Locations(root + name) {
+			if slices.ContainsFunc(b.Nodes, func(i int) bool { return !slices.Contains(test.left[n], i) }) {
+				t.Errorf("%+v: block %d is on %v", test, n, b.Nodes)
+			}
+		}
+		if got := c.Get(root + name); !bytes.Equal(got, data) {
+			t.Errorf("%+v: the file has other bytes", test)
+		}
+	}
+}
+
+// testTracked: a file is found by its inode, whatever it is called, in whatever folder, until it is deleted; for who may only write files too.
+func testTracked(t *testing.T, c *hdfstest.Cluster) {
+	root := c.Dir(t)
+	const at = "stepahead.test"
+	c.Put(root+"/f", hdfstest.Bytes(6, blockSize), 3, blockSize)
+	s := open(t, c, root, hdfs.Options{})
+	handle, err := s.Track(t.Context(), "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"/hot", "/cold"} {
+		if err := s.MakeFolder(t.Context(), folder); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetStoragePolicy(t.Context(), folder, map[string]string{"/hot": "HOT", "/cold": "COLD"}[folder]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := s.Tracked("/f", handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := found.(storetest.TypedStore)
+	attributes := found.(store.Attributer)
+	name := "/f"
+	for i, to := range []string{"/cold/g", "/hot/h"} {
+		if err := s.Rename(t.Context(), name, to); err != nil {
+			t.Fatal(err)
+		}
+		name = to
+		c.Put(root+"/f", nil, 1, 0) // another file has the name
+		value := []byte(to)
+		err := errors.Join(
+			attributes.SetAttribute(t.Context(), "/f", at, value), typed.SetStoragePolicy(t.Context(), "/f", "ONE_SSD"), typed.SetReplication(t.Context(), "/f", 2+i),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, look := range []struct {
+			st   store.Store
+			name string
+		}{{found, "/f"}, {s, to}} {
+			info, err := look.st.Stat(t.Context(), look.name)
+			if err != nil || info.Replicas != 2+i || info.Size != blockSize || info.Name != look.name {
+				t.Errorf("%s: %+v, %v", to, info, err)
+			}
+			v, ok, err := look.st.(store.Attributer).Attribute(t.Context(), look.name, at)
+			if err != nil || !ok || !bytes.Equal(v, value) {
+				t.Errorf("%s: %q, %v, %v", to, v, ok, err)
+			}
+			p, err := look.st.(store.StoragePolicer).StoragePolicy(t.Context(), look.name)
+			if err != nil || p != (store.StoragePolicy{Name: "ONE_SSD", Own: true}) {
+				t.Errorf("%s: %+v, %v", to, p, err)
+			}
+		}
+		if err := typed.SetStoragePolicy(t.Context(), "/f", ""); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := typed.StoragePolicy(t.Context(), "/f"); err != nil || p.Own || p.Name != []string{"COLD", "HOT"}[i] {
+			t.Errorf("%s: it inherits %+v, %v", to, p, err)
+		}
+		if _, ok, err := s.Attribute(t.Context(), "/f", at); ok || err != nil {
+			t.Errorf("the file that has the name by now has the attribute: %v", err)
+		}
+	}
+	if now, err := s.Track(t.Context(), name); err != nil || now != handle {
+		t.Errorf("it is %q, %v, was %q", now, err, handle)
+	}
+	if now, err := s.Track(t.Context(), "/f"); err != nil || now == handle {
+		t.Errorf("another file is %q, %v", now, err)
+	}
+	if err := s.Remove(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	_, missing := found.Stat(t.Context(), "/f")
+	_, _, unmarked := attributes.Attribute(t.Context(), "/f", at)
+	_, policy := typed.StoragePolicy(t.Context(), "/f")
+	for _, err := range []error{
+		missing, unmarked, policy, attributes.SetAttribute(t.Context(), "/f", at, nil), typed.SetStoragePolicy(t.Context(), "/f", "HOT"), typed.SetReplication(t.Context(), "/f", 3),
+	} {
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("of a file that was deleted: %v", err)
+		}
+	}
+	_, folder := s.Track(t.Context(), "/hot")
+	_, none := s.Track(t.Context(), "/none")
+	_, bad := s.Tracked("/f", "../5")
+	if !errors.Is(folder, syscall.EISDIR) || !errors.Is(none, fs.ErrNotExist) || !errors.Is(bad, fs.ErrInvalid) {
+		t.Errorf("%v, %v, %v", folder, none, bad)
 	}
 }
 

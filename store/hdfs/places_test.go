@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -20,6 +21,7 @@ type records struct {
 	placeCalls
 	status map[string]*hproto.FileStatus
 	fail   map[string]error // by method
+	inodes error            // of what is asked for by inode
 	xattrs []*hproto.XAttr
 	calls  []string
 }
@@ -30,6 +32,9 @@ func (r *records) called(method string) error {
 }
 
 func (r *records) GetFileInfo(_ context.Context, name string) (*hproto.FileStatus, error) {
+	if strings.HasPrefix(name, inodes) && r.inodes != nil {
+		return nil, r.inodes
+	}
 	if s := r.status[name]; s != nil {
 		return s, r.fail["getFileInfo"]
 	}
@@ -167,6 +172,39 @@ func TestWhosePolicy(t *testing.T) {
 	r.status["/"].StoragePolicy = proto.Uint32(2)
 	if got, err := s.StoragePolicy(t.Context(), "/"); err != nil || got != (store.StoragePolicy{Name: "COLD", Own: true}) {
 		t.Errorf("the root: %+v, %v", got, err)
+	}
+}
+
+// TestTrack: what cannot be found by its inode is not tracked; where that cannot be told now, it is not said.
+func TestTrack(t *testing.T) {
+	for _, c := range []struct {
+		found uint64 // by the inode 7
+		fail  error
+		want  error
+	}{
+		{7, nil, nil}, {8, nil, errors.ErrUnsupported}, {0, nil, errors.ErrUnsupported}, {7, said("security.AccessControlException", "no"), errors.ErrUnsupported},
+		{7, &namenode.RemoteError{Class: "java.io.IOException", Message: "Cannot find locations for /.reserved/.inodes/7"}, errors.ErrUnsupported},
+		{7, said("hdfs.server.namenode.SafeModeException", "later"), store.ErrUnavailable},
+	} {
+		s, r := newRecords(t)
+		r.status["/f"].FileId = proto.Uint64(7)
+		if c.found > 0 {
+			r.status["/.reserved/.inodes/7"] = &hproto.FileStatus{FileType: hproto.FileStatus_FILE.Enum(), FileId: &c.found}
+		}
+		r.inodes = c.fail
+		handle, err := s.Track(t.Context(), "/f")
+		if !errors.Is(err, c.want) || (err == nil) != (handle == "7") {
+			t.Errorf("%+v: %q, %v", c, handle, err)
+		}
+	}
+	s, _ := newRecords(t)
+	for _, handle := range []string{"", "0", "-1", "07", "+7", "7/..", "/f", "18446744073709551616"} {
+		if _, err := s.Tracked("/f", handle); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%q: %v", handle, err)
+		}
+	}
+	if _, err := s.Tracked("/.reserved/x", "7"); !errors.Is(err, store.ErrName) {
+		t.Error(err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/stepahead-io/stepahead/store"
@@ -16,22 +15,27 @@ const unspecifiedPolicy = 0
 
 // StoragePolicy implements store.StoragePolicer. The NameNode tells the policy in effect, not where it comes from: Own is set where it is
 // another than that of the folder which the file is in. One of its own that is the same as the folder's looks like one that is inherited.
-func (s *Store) StoragePolicy(ctx context.Context, name string) (p store.StoragePolicy, err error) {
-	err = s.at(ctx, "StoragePolicy", name, func(path string) error {
+func (s *Store) StoragePolicy(ctx context.Context, name string) (store.StoragePolicy, error) {
+	return s.policyOf(ctx, name, s.path(name))
+}
+
+// policyOf is StoragePolicy of what has a path, and is called name.
+func (s *Store) policyOf(ctx context.Context, name, path string) (p store.StoragePolicy, err error) {
+	err = s.to(ctx, "StoragePolicy", name, func() error {
 		p, err = s.storagePolicy(ctx, path)
 		return err
 	})
 	return p, err
 }
 
-func (s *Store) storagePolicy(ctx context.Context, name string) (store.StoragePolicy, error) {
-	status, err := s.status(ctx, name)
+func (s *Store) storagePolicy(ctx context.Context, path string) (store.StoragePolicy, error) {
+	status, err := s.status(ctx, path)
 	if err != nil {
 		return store.StoragePolicy{}, err
 	}
 	id, inherited := status.GetStoragePolicy(), uint32(unspecifiedPolicy)
-	if name != "/" {
-		folder, err := s.status(ctx, path.Dir(name))
+	if path != "/" {
+		folder, err := s.status(ctx, folderOf(path))
 		if err != nil {
 			return store.StoragePolicy{}, err
 		}
@@ -67,7 +71,11 @@ func (s *Store) policyName(ctx context.Context, id uint32) (string, error) {
 // SetStoragePolicy implements store.StoragePolicer. It takes the right to write the file, or to be a superuser where the cluster says so
 // (dfs.storage.policy.permissions.superuser-only).
 func (s *Store) SetStoragePolicy(ctx context.Context, name, policy string) error {
-	return s.at(ctx, "SetStoragePolicy", name, func(path string) error {
+	return s.setPolicy(ctx, name, s.path(name), policy)
+}
+
+func (s *Store) setPolicy(ctx context.Context, name, path, policy string) error {
+	return s.to(ctx, "SetStoragePolicy", name, func() error {
 		if policy == "" {
 			return policyError(s.places.UnsetStoragePolicy(ctx, path))
 		}

@@ -258,10 +258,15 @@ func (s *Store) status(ctx context.Context, path string) (*hproto.FileStatus, er
 
 // Stat implements store.Store.
 func (s *Store) Stat(ctx context.Context, name string) (store.Info, error) {
+	return s.stat(ctx, name, s.path(name))
+}
+
+// stat is Stat of what has a path, and is called name.
+func (s *Store) stat(ctx context.Context, name, path string) (store.Info, error) {
 	if err := s.begin(ctx, name); err != nil {
 		return store.Info{}, s.failed("Stat", name, err)
 	}
-	status, err := s.status(ctx, s.path(name))
+	status, err := s.status(ctx, path)
 	if err != nil {
 		return store.Info{}, s.failed("Stat", name, err)
 	}

@@ -190,14 +190,12 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 // dfs.replication.max, 512: fs.ErrInvalid. Asking for more and then for fewer again moves a file's blocks to the DataNodes
 // with the most free space.
 func (s *Store) SetReplication(ctx context.Context, name string, n int) error {
-	err := s.change(ctx, name)
-	if err == nil {
-		err = s.writes.setReplication(ctx, s.path(name), n)
-	}
-	if err != nil {
-		return s.failed("SetReplication", name, err)
-	}
-	return nil
+	return s.replicate(ctx, name, s.path(name), n)
+}
+
+// replicate is SetReplication of what has a path, and is called name.
+func (s *Store) replicate(ctx context.Context, name, path string, n int) error {
+	return s.to(ctx, "SetReplication", name, func() error { return s.writes.setReplication(ctx, path, n) })
 }
 
 // BlockSize implements store.BlockSizer: dfs.blocksize of the configuration, else the NameNode's. It is 128 MiB where

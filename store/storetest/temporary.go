@@ -259,10 +259,14 @@ func testCreatePlaced(t *testing.T, s store.Store) {
 		t.Fatal(err)
 	} else {
 		wantBytes(t, "the second", Get(t, s, "/d/two"), data)
+		info, err := s.Stat(t.Context(), "/d/two")
+		if err != nil || info.Replicas < 1 || info.Replicas > 2 { // 1: of two nodes one is left
+			t.Fatalf("%+v, %v", info, err)
+		}
 		second := nodesOf(t, s, "/d/two")
 		for off, nodes := range second {
-			if len(nodes) != 2 || slices.Contains(nodes, first[off][0]) {
-				t.Errorf("block at %d is on %v, its original on %v", off, nodes, first[off])
+			if len(nodes) != info.Replicas || slices.Contains(nodes, first[off][0]) {
+				t.Errorf("block at %d is on %v, its original on %v; %d replicas", off, nodes, first[off], info.Replicas)
 			}
 		}
 		if len(second) != len(first) {
@@ -301,8 +305,12 @@ func testCreatePlacedRefused(t *testing.T, s store.Store) {
 	err = createPlaced(t, s, "/d/f", store.Placement{Exclude: all}, content(1000, 23))
 	wantClass(t, "no node is left", err, store.Retryable)
 	wantError(t, "no node is left", err, store.ErrUnavailable)
-	err = createPlaced(t, s, "/d/f", store.Placement{Replicas: len(nodes), Exclude: func(int64) []string { return []string{nodes[0].Node} }}, content(1000, 23))
-	wantError(t, "too few nodes are left", err, store.ErrUnavailable)
+	fewer := store.Placement{Replicas: len(nodes), Exclude: func(int64) []string { return []string{nodes[0].Node} }}
+	if err = createPlaced(t, s, "/d/fewer", fewer, content(1000, 23)); len(nodes) == 1 {
+		wantError(t, "its only node is left out", err, store.ErrUnavailable)
+	} else {
+		wantFewer(t, s, "/d/fewer", err, len(nodes)-1)
+	}
 	for _, p := range []store.Placement{{Replicas: -1}, {BlockSize: -512}, {BlockSize: 1000}} {
 		wantError(t, fmt.Sprint(p), createPlaced(t, s, "/d/f", p, nil), fs.ErrInvalid)
 	}
@@ -310,6 +318,21 @@ func testCreatePlacedRefused(t *testing.T, s store.Store) {
 	Put(t, s, "/d/f", nil)
 	wantError(t, "a file that is there", createPlaced(t, s, "/d/f", store.Placement{}, nil), fs.ErrExist)
 	wantError(t, "a bad name", createPlaced(t, s, "/d/../f", store.Placement{}, nil), store.ErrName)
+}
+
+// wantFewer wants a file with at most so many replicas and at least one, as many as it says, and removes it.
+func wantFewer(t *testing.T, s store.Store, name string, err error, most int) {
+	t.Helper()
+	info, missing := s.Stat(t.Context(), name)
+	if err := errors.Join(err, missing); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(nodesOf(t, s, name)[0]); info.Replicas < 1 || info.Replicas > most || n != info.Replicas {
+		t.Errorf("%d replicas are asked for, %d there, want 1 to %d", info.Replicas, n, most)
+	}
+	if err := s.Remove(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func testProtect(t *testing.T, s store.Store) {

@@ -158,9 +158,17 @@ func testSibling(t *testing.T, s TypedStore) {
 		}
 	}
 	wantBytes(t, "the copy", Get(t, s, "/copy"), data)
-	wantError(t, "a seventh replica", createPlaced(t, s, "/more", store.Placement{Replicas: 7, BlockSize: 1 << 20, Exclude: exclude}, data), store.ErrUnavailable)
-	if err := s.Remove(t.Context(), "/copy"); err != nil {
+	if err := createPlaced(t, s, "/more", store.Placement{Replicas: 7, BlockSize: 1 << 20, Exclude: exclude}, data); err != nil {
 		t.Fatal(err)
 	}
-	wantLocated(t, "after the copy is gone", s, "/f", "", original)
+	if info, err := s.Stat(t.Context(), "/more"); err != nil || info.Replicas != 6 {
+		t.Errorf("with a seventh replica: %+v, %v", info, err)
+	}
+	await(t, s, "/more", 6)
+	for _, name := range []string{"/copy", "/more"} {
+		if err := s.Remove(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantLocated(t, "after the copies are gone", s, "/f", "", original)
 }
