@@ -55,6 +55,8 @@ type Made struct {
 	Digest string
 	// Reused is how many bytes of a copy lay at the site already, and were not sent.
 	Reused int64
+	// Short is how many extra sources were not made of those that were asked for, because the store has no place for more.
+	Short int
 }
 
 // Error is a failure with what it means for planning.

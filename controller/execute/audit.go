@@ -2,6 +2,7 @@ package execute
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,7 +27,10 @@ func wordFor(r result) string {
 
 // audit writes a line about an action that begins, was done or failed.
 func (l *loop) audit(one *line, what, why string, err error, done doneMake) {
-	m := one.make
+	m := one.make.Less(one.short)
+	if one.short > 0 && what == did[makeVerb] {
+		why = fmt.Sprintf("%d of %d extra sources, the cluster has no place for more: %s", m.Extra, one.make.Extra, why)
+	}
 	e := audit.Entry{
 		Who: self, What: what, Placement: one.id, Means: one.means, Path: m.Path, Site: one.site, Job: m.Job, Bytes: m.Bytes,
 		Until: l.e.o.Clock.Wall().Add(one.until - l.e.o.Clock.Now()), Why: why, Took: done.Took, Reused: done.Reused,

@@ -330,7 +330,7 @@ func (l *loop) settle(one *line, r result) {
 	case r.err != nil:
 		l.tell(plan.Failed{ID: r.id, Action: r.verb, Reason: reasonOf(r.err), Detail: r.err.Error()})
 	default:
-		l.tell(plan.Done{ID: r.id, Action: r.verb, Reused: r.done.Reused, Took: r.done.Took})
+		l.tell(plan.Done{ID: r.id, Action: r.verb, Reused: r.done.Reused, Took: r.done.Took, Short: r.done.Short})
 	}
 	if one.over {
 		delete(l.lines, one.id)

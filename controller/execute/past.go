@@ -28,6 +28,7 @@ type past struct {
 	// begun: something may be in the world; made: it is whole.
 	begun, made, published, undoing, over bool
 
+	short int           // extra sources that were not made
 	until time.Time     // the end of its lease, by the wall clock that wrote it
 	lease time.Duration // how long it was when it was given
 }
@@ -37,6 +38,7 @@ type doneMake struct {
 	Digest string        `json:"digest,omitempty"`
 	Reused int64         `json:"reused,omitempty"`
 	Took   time.Duration `json:"took_ns,omitempty"`
+	Short  int           `json:"short,omitempty"` // as plan.Done.Short
 }
 
 // failure is the body of what failed.
@@ -106,7 +108,11 @@ func madeUp(a plan.Publish) plan.Make {
 func (p *past) done(r journal.Record) error {
 	switch r.Action {
 	case makeVerb:
-		p.made = true
+		d := doneMake{}
+		if err := decode(r, &d); err != nil {
+			return err
+		}
+		p.made, p.short = true, d.Short
 	case withdrawVerb:
 		p.published = false
 		p.over = p.over || p.make.Means == plan.Even
@@ -130,7 +136,7 @@ func (p *past) left(now time.Time) time.Duration {
 
 // held is what a new planner is told of it.
 func (p *past) held(left time.Duration) plan.Held {
-	return plan.Held{Make: p.make, Made: p.made || p.make.Means == plan.Even, Published: p.published, Undoing: p.undoing, Left: left}
+	return plan.Held{Make: p.make, Made: p.made || p.make.Means == plan.Even, Published: p.published, Undoing: p.undoing, Short: p.short, Left: left}
 }
 
 // fold reads a journal and returns the placements that are not over, and those that are.

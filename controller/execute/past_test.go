@@ -46,7 +46,7 @@ func TestPast(t *testing.T) {
 			r := journal.Record{Placement: 1, Kind: journal.Intent, Body: bodies[word], Action: strings.SplitN(word, "-", 2)[0]}
 			switch {
 			case strings.HasSuffix(word, "."):
-				r.Kind, r.Action, r.Body = journal.Done, strings.TrimSuffix(word, "."), json.RawMessage(`{"digest":"d"}`)
+				r.Kind, r.Action, r.Body = journal.Done, strings.TrimSuffix(word, "."), json.RawMessage(`{"digest":"d","short":2}`)
 			case strings.HasSuffix(word, "-failed"):
 				r.Kind, r.Body = journal.Failed, json.RawMessage(`{}`)
 			}
@@ -66,7 +66,7 @@ func TestPast(t *testing.T) {
 					got += []string{" made", " published", " undoing"}[i]
 				}
 			}
-			if h.Make.Identity != "v1" || h.Make.ID != 1 {
+			if h.Make.Identity != "v1" || h.Make.ID != 1 || h.Made && h.Make.Means != plan.Even && h.Short != 2 {
 				t.Errorf("%s: %+v", story, h)
 			}
 		}

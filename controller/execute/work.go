@@ -165,7 +165,7 @@ func (e *Engine) act(ctx context.Context, r *result) error {
 		t.rate.begin(e.o.Clock.Now())
 		defer func() { r.done.Took = t.rate.end(e.o.Clock.Now()) }()
 		made, err := t.maker.Make(ctx, t.on, tools)
-		r.done.Digest, r.done.Reused = made.Digest, made.Reused
+		r.done.Digest, r.done.Reused, r.done.Short = made.Digest, made.Reused, made.Short
 		return err
 	case publishVerb:
 		return t.maker.Publish(ctx, t.on, tools)

@@ -279,7 +279,7 @@ func (m fakeMaker) Make(ctx context.Context, p controller.Placement, t controlle
 		}
 		th.data = w.sources[p.Make.Path]
 	})
-	made := controller.Made{Digest: "digest of " + p.Make.Identity}
+	made := controller.Made{Digest: "digest of " + p.Make.Identity, Short: p.Make.Extra / 2}
 	if p.Make.Of != 0 {
 		made.Reused = p.Make.Content
 	}

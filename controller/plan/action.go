@@ -79,6 +79,19 @@ func (a Make) String() string {
 	return s + fmt.Sprintf(" lease=%v: %s", a.Lease, a.Why)
 }
 
+// Less is a making of which so many extra sources were not made: what it is then. Of a sibling nothing makes them later, and it takes less; of a file itself the store
+// may.
+func (a Make) Less(short int) Make {
+	if short = min(short, a.Extra); short <= 0 {
+		return a
+	}
+	if a.Means == Sibling {
+		a.Bytes -= a.Bytes / int64(a.Extra) * int64(short)
+	}
+	a.Sources, a.Extra = a.Sources-short, a.Extra-short
+	return a
+}
+
 // Pace changes the bytes a second of a making that is under way; 0 pauses it.
 type Pace struct {
 	ID   ID     `json:"id"`
@@ -167,6 +180,7 @@ const (
 	ReasonDrained  Reason = "drained"       // the operator lets nothing new begin
 	ReasonExpired  Reason = "expired"       // the hint held too long ago
 	ReasonFailed   Reason = "failed"        // it was tried and failed
+	ReasonFewer    Reason = "fewer"         // it is there, with fewer sources than were asked for
 	ReasonIdentity Reason = "identity"      // the source is another version
 	ReasonInvalid  Reason = "invalid"       // the record is not one
 	ReasonLate     Reason = "late"          // it would be ready when nobody reads any more
@@ -186,7 +200,7 @@ const (
 // Reasons are all of them.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonBudget, ReasonBusy, ReasonCommit, ReasonDrained, ReasonExpired, ReasonFailed, ReasonIdentity, ReasonInvalid, ReasonLate, ReasonMeans,
+		ReasonBudget, ReasonBusy, ReasonCommit, ReasonDrained, ReasonExpired, ReasonFailed, ReasonFewer, ReasonIdentity, ReasonInvalid, ReasonLate, ReasonMeans,
 		ReasonOff, ReasonOldRun, ReasonPolicy, ReasonQuota, ReasonRevoked, ReasonSite, ReasonSource, ReasonWait, ReasonWorth, ReasonUnneeded,
 	}
 }

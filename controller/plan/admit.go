@@ -197,7 +197,7 @@ func (p *Planner) revalue(x *placement) {
 	saved := p.cluster.lastReader(int(w.readers), int(w.sources-w.extra), f.Size, false) - p.cluster.lastReader(int(w.readers), int(w.sources), f.Size, true)
 	w.saved = min(w.saved, saved)
 	w.value = p.prices.worth(float64(w.weight * w.saved.Seconds()))
-	w.cost = p.prices.ofSources(w.bytes(), w.until-p.now)
+	w.cost = p.prices.ofSources(x.bytes(), w.until-p.now)
 	if w.means().row() {
 		w.cost += p.prices.Entry
 	}
@@ -306,18 +306,18 @@ func (p *Planner) charge(x *placement) {
 	}
 }
 
-// discharge takes them off again, and gives back what is left of the allowance.
-func (p *Planner) discharge(x *placement) {
+// release takes some of them off again, and gives back what is left of their allowance.
+func (p *Planner) release(x *placement, bytes int64) {
 	h, l := x.held, x.slot.pool
-	if h.bytes == 0 {
+	if bytes == 0 {
 		return
 	}
-	l.held -= h.bytes
-	if l.jobs[h.job] -= h.bytes; l.jobs[h.job] == 0 {
+	l.held -= bytes
+	if l.jobs[h.job] -= bytes; l.jobs[h.job] == 0 {
 		delete(l.jobs, h.job)
 	}
-	l.days.give(float64(float64(h.bytes)*(h.until+p.o.Grace-p.now).Seconds()), p.now)
-	h.bytes = 0
+	l.days.give(float64(float64(bytes)*(h.until+p.o.Grace-p.now).Seconds()), p.now)
+	h.bytes -= bytes
 	l.recall(h.job)
 	l.stirred = true
 }

@@ -171,6 +171,9 @@ func (p *Planner) made(x *placement, ev Done) {
 	l.unline(x)
 	p.stop(x)
 	x.held.readyAt = p.now
+	if ev.Short > 0 {
+		p.fewer(x, ev.Short)
+	}
 	p.tally.ReusedBytes += ev.Reused
 	if x.want.means() == Copy && x.held.of == nil && ev.Reused == 0 { // else it says little of the link
 		l.sent.add(x.held.bytes, ev.Took, leastSent)
@@ -183,6 +186,17 @@ func (p *Planner) made(x *placement, ev Done) {
 		return
 	}
 	p.nowLive(x)
+}
+
+// fewer takes into account that extra sources were not made: of a sibling what they would have taken is free again.
+func (p *Planner) fewer(x *placement, short int) {
+	w := &x.want
+	x.held.short = min(int32(min(short, 1<<20)), w.extra)
+	w.extra, w.sources = w.extra-x.held.short, w.sources-x.held.short
+	if w.means() == Sibling {
+		p.release(x, x.held.bytes-w.bytes())
+	}
+	p.revalue(x)
 }
 
 func (p *Planner) nowLive(x *placement) {
@@ -272,7 +286,7 @@ func (ev Recovered) apply(p *Planner) {
 
 // adopt puts what a predecessor left on the accounts. Two at one place cannot be: the second is undone.
 func (p *Planner) adopt(h Held) *placement {
-	a := h.Make
+	a := h.Make.Less(h.Short)
 	s := p.slotOf(a)
 	extra := s.x != nil
 	if extra {
@@ -287,6 +301,7 @@ func (p *Planner) adopt(h Held) *placement {
 		until: p.now + left, job: p.job(a.Job),
 	}
 	x.held = &holding{job: a.Job, bytes: a.Bytes, begun: p.now, until: x.want.until, promised: x.want.until, readyAt: p.now}
+	x.held.short = int32(h.Make.Extra - a.Extra)
 	if !extra && !h.Undoing {
 		s.past().keep = p.now + min(left, adoptFor)
 	}

@@ -48,6 +48,8 @@ type Done struct {
 	// Reused is how many bytes of a copy lay at the site already, and Took how long the making was not paused.
 	Reused int64
 	Took   time.Duration
+	// Short is how many extra sources a making has not made, for want of a place for them.
+	Short int
 }
 
 // Failed answers an action that was not done. What had been done in part stays until it is removed. An action that fails is tried again,
@@ -111,6 +113,8 @@ type Held struct {
 	Make Make
 	// Made says that the making had ended, Published that readers may find it, Undoing that it was to be undone.
 	Made, Published, Undoing bool
+	// Short is as in [Done].
+	Short int
 	// Left is what is left of its lease; below 0 it is over.
 	Left time.Duration
 }

@@ -71,6 +71,15 @@ func (w *proposal) bytes() int64 {
 	return w.content * int64(w.extra)
 }
 
+// bytes is what it takes while it lasts, with the replicas of a file itself that were not made: the store may still make them.
+func (x *placement) bytes() int64 {
+	n := x.want.bytes()
+	if x.held != nil && x.want.means() != Sibling {
+		n += x.want.content * int64(x.held.short)
+	}
+	return n
+}
+
 // rated gives a proposal its rank.
 func (w *proposal) rated() {
 	const free = 1e-9 // what costs nothing comes first, in the order of its value
@@ -122,7 +131,8 @@ type holding struct {
 	work     work
 	begun    time.Duration
 	readyAt  time.Duration
-	opened   bool // somebody read it
+	opened   bool  // somebody read it
+	short    int32 // extra sources that were not made
 	graceEnd time.Duration
 	retryAt  time.Duration // of the action that failed; 0: none did
 	tries    uint8
@@ -172,7 +182,7 @@ func (p *Planner) adjust(x *placement, want *proposal) {
 		x.want = *want
 		p.line(x)
 	case x.state == grace && x.want.identity == want.identity && x.want.means() == want.means() && x.want.access() == want.access() && !x.held.damaged && x.want.means().row() && p.mayStay(x):
-		x.want = *want
+		x.wanted(want)
 		p.extend(x)
 		p.publish(x)
 	case x.state.undoing():
@@ -200,12 +210,17 @@ func (p *Planner) mayStay(x *placement) bool {
 	return l.limit.on && (x.held.bytes == 0 || l.held <= most)
 }
 
+// wanted takes over for whom, how long and how urgently what was begun is there. How much it is stays.
+func (x *placement) wanted(want *proposal) {
+	is := x.want
+	x.want = *want
+	x.want.sources, x.want.extra, x.want.content = is.sources, is.extra, is.content
+}
+
 // renew takes over how long and how urgently a placement is wanted that was begun. What it is stays.
 func (p *Planner) renew(x *placement, want *proposal) {
 	changed := x.want.emergency != want.emergency
-	keep := x.want
-	x.want = *want
-	x.want.sources, x.want.extra, x.want.content = keep.sources, keep.extra, keep.content
+	x.wanted(want)
 	p.extend(x)
 	switch {
 	case x.state == making && changed && x.held.rate > 0:
@@ -381,7 +396,7 @@ func (p *Planner) gone(x *placement) {
 	l := x.slot.pool
 	p.stop(x)
 	p.tallyGone(x)
-	p.discharge(x)
+	p.release(x, x.held.bytes)
 	if of := x.held.of; of != nil {
 		of.held.sharers = without(of.held.sharers, x)
 		p.touch(of)

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -272,10 +273,14 @@ func (p *Planner) standing(s *slot) Standing {
 		return st
 	}
 	w := x.want
-	st.ID, st.Means, st.State, st.Emergency, st.Bytes, st.Sources, st.Extra = x.id, w.means(), x.state.String(), w.emergency, w.bytes(), int(w.sources), int(w.extra)
+	st.ID, st.Means, st.State, st.Emergency, st.Bytes, st.Sources, st.Extra = x.id, w.means(), x.state.String(), w.emergency, x.bytes(), int(w.sources), int(w.extra)
 	st.Value, st.Cost, st.Rank, st.Left, st.Why = w.value, w.cost, w.rank, w.until-p.now, w.why()
-	if x.held != nil && x.state.undoing() {
+	switch {
+	case x.held == nil:
+	case x.state.undoing():
 		st.Why = x.held.why
+	case x.held.short > 0 && st.Reason == "":
+		st.Reason, st.Detail = ReasonFewer, fmt.Sprintf("%d of %d extra sources were made: the cluster has no place for more", w.extra, w.extra+x.held.short)
 	}
 	return st
 }

@@ -230,11 +230,11 @@ func split(words []string) (arguments, []string) {
 //	0s start JOB run=1 ranks=64 host=8 in=10m ttl=1h sure=1 id=ID age=0s PATH[:READERS] ...
 //	0s saving|committed|evaluation-...|deleted|loss-spike JOB PATH run=1 step=-1 identity=v1 eval=e1 site=east in=10m ttl=1h seq=1 urgency=0 id=ID age=0s
 //	0s looked PATH size=64MiB blocks=1 replicas=3 identity=v1 ec=0 open=0    0s inspected PATH identity=v1 bytes=1GiB label=REGION
-//	0s done ID ACTION took=1s reused=0    0s failed ID ACTION REASON         0s damaged ID
+//	0s done ID ACTION took=1s reused=0 short=0    0s failed ID ACTION REASON         0s damaged ID
 //	0s fanout JOB run=1 path=P ended=0    0s ended JOB run=1
 //	0s took JOB run=1 last=3s bytes=64MiB PATH ...
 //	0s revoke id=ID path=P job=J root=R   0s drain on=1                      0s tick
-//	0s held ID MEANS PATH site=east bytes=1GiB made=1 published=1 undoing=0 left=1h job=j
+//	0s held ID MEANS PATH site=east bytes=1GiB made=1 published=1 undoing=0 left=1h job=j content=1GiB sources=0 extra=0 short=0
 //	0s revoked PATH site=east left=1h
 //	why PATH                              plan                               usage
 //	tally                                 find ID
@@ -313,6 +313,9 @@ func (tr *trace) standings(list []Standing) {
 		if s.Means != "" {
 			line += fmt.Sprintf(" %s rank=%.3g job=%s", s.Means, s.Rank, s.Job)
 		}
+		if s.Reason == ReasonFewer {
+			line += fmt.Sprintf(" sources=%d extra=%d bytes=%d", s.Sources, s.Extra, s.Bytes)
+		}
 		if s.Reason != "" {
 			line += " " + sentence(s.Reason, s.Detail)
 		}
@@ -366,7 +369,7 @@ func (tr *trace) event(verb string, words []string) (Event, error) {
 			Labels: map[string]string{"region": args["label"]},
 		}}, nil
 	case "done":
-		return Done{ID: ID(id), Action: rest[1], Reused: args.number("reused", 0), Took: args.time("took", 0)}, nil
+		return Done{ID: ID(id), Action: rest[1], Reused: args.number("reused", 0), Took: args.time("took", 0), Short: int(args.number("short", 0))}, nil
 	case "failed":
 		return Failed{ID: ID(id), Action: rest[1], Reason: Reason(rest[2]), Detail: args["detail"]}, nil
 	case "damaged":
@@ -457,14 +460,14 @@ func (tr *trace) checkpoint(state hints.CheckpointState, args arguments, rest []
 func (tr *trace) held(id ID, args arguments, rest []string) Held {
 	means := Means(rest[1])
 	m := Make{
-		ID: id, Means: means, Path: rest[2], Identity: args.text("identity", "v1"), Bytes: args.number("bytes", 1<<30), Content: args.number("bytes", 1<<30),
-		Job: args.text("job", "j"), Of: ID(args.number("of", 0)), Extra: int(args.number("extra", 0)), Access: Access(args["access"]),
+		ID: id, Means: means, Path: rest[2], Identity: args.text("identity", "v1"), Bytes: args.number("bytes", 1<<30), Content: args.number("content", args.number("bytes", 1<<30)),
+		Job: args.text("job", "j"), Of: ID(args.number("of", 0)), Sources: int(args.number("sources", 0)), Extra: int(args.number("extra", 0)), Access: Access(args["access"]),
 	}
 	if means == Copy {
 		m.Site = args.text("site", "east")
 	}
 	return Held{
-		Make: m, Made: args["made"] != "0", Published: args["published"] != "0", Undoing: args["undoing"] == "1",
+		Make: m, Made: args["made"] != "0", Published: args["published"] != "0", Undoing: args["undoing"] == "1", Short: int(args.number("short", 0)),
 		Left: args.time("left", time.Hour),
 	}
 }

@@ -142,6 +142,7 @@ func (w *world) taken(ev Event) {
 	switch d.Action {
 	case "make":
 		th.making, th.made, th.rate = false, true, 0
+		th.a = th.a.Less(d.Short)
 	case "withdraw":
 		th.withdrawn = true
 		if th.a.Means == Even {
@@ -167,7 +168,11 @@ func (w *world) respond(id ID, action string) {
 		w.answer(after, Failed{ID: id, Action: action, Reason: ReasonFailed, Detail: "drawn"})
 		return
 	}
-	w.answer(after, Done{ID: id, Action: action, Took: after})
+	d := Done{ID: id, Action: action, Took: after}
+	if th := w.things[id]; action == "make" && th.a.Extra > 0 {
+		d.Short = int(id) % th.a.Extra
+	}
+	w.answer(after, d)
 }
 
 // same checks that what the planner takes its placements for is what was made.
@@ -175,6 +180,9 @@ func (w *world) same() {
 	for id, x := range w.p.placements {
 		if th := w.things[id]; !x.state.undoing() && (x.want.identity != th.a.Identity || x.want.means() != th.a.Means) {
 			w.fail("%d is taken for %s of version %s: %+v", id, x.want.means(), x.want.identity, th)
+		}
+		if th := w.things[id]; !x.state.undoing() && x.held != nil && (x.held.bytes != th.a.Bytes || int(x.want.extra) != th.a.Extra) {
+			w.fail("%d is taken for %d bytes and %d extra sources: %+v", id, x.held.bytes, x.want.extra, th)
 		}
 		if x.want.means() == Copy && !x.state.undoing() && x.state != waiting {
 			w.bounded(w.things[id])
