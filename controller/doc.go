@@ -37,6 +37,6 @@
 // a predecessor with another journal made for the same files: nobody else may act for them while this controller has the lease, and no budget knows of it. What controllers of
 // other files made at a site is left alone until its time is over. The same is looked at again once in each period.
 //
-// Then the ledger of hints is read from its beginning; what nobody asks for within two minutes is undone. Options.NextID is one more than
+// Then the ledger of hints is read from its beginning; what nobody asks for within two minutes, in which every agent that lives is heard, is undone. Options.NextID is one more than
 // Journal.LastPlacement and than the number of any mark with this controller's name.
 package controller

@@ -193,39 +193,51 @@ func (w Stores) Again(ctx context.Context, found Leaving, fence func(context.Con
 	if err != nil {
 		return false, err
 	}
-	attributes, ok := st.(store.Attributer)
-	if !ok || found.Mark.Raised == nil {
+	if _, ok := st.(store.Attributer); !ok || found.Mark.Raised == nil {
 		return false, nil
 	}
-	m := found.Mark
-	file, ok, err := temporary.Raised(ctx, st, m.Path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && ok && file.Name() != m.Name() {
-		return false, nil // there is none, or another placement has it
-	}
+	places, err := temporary.Places(ctx, st, found.Mark)
 	if err != nil {
 		return false, err
 	}
-	if !ok && !found.Raised {
-		return false, nil // who wrote the mark may have had no right to change the file
-	}
-	if !ok {
-		raised, err := isRaised(ctx, st, m)
-		if err != nil || !raised {
-			return false, err
-		}
-		value, err := temporary.AttributeOf(m) // what the file said itself: Leaving.Raised
+	again := false
+	for _, at := range places {
+		is, err := marked(ctx, at, found, fence)
 		if err != nil {
 			return false, err
 		}
-		set := func(ctx context.Context) error {
-			return attributes.SetAttribute(ctx, m.Path, temporary.Attribute, value)
-		}
-		if err := temporary.Change(ctx, fence, set); err != nil {
-			return false, err
-		}
+		again = again || is
 	}
-	_, err = temporary.Undo(ctx, st, m, fence)
-	return true, err
+	if again {
+		_, err = temporary.Undo(ctx, st, found.Mark, fence)
+	}
+	return again, err
+}
+
+// marked tells whether the file at the path of a mark is raised by its placement, and gives it the attribute that says so, if it has lost that.
+func marked(ctx context.Context, st store.Store, found Leaving, fence func(context.Context) error) (bool, error) {
+	m := found.Mark
+	file, ok, err := temporary.Raised(ctx, st, m.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil || ok:
+		return err == nil && file.Name() == m.Name(), err // else another placement has it
+	case !found.Raised:
+		return false, nil // who wrote the mark may have had no right to change the file
+	}
+	raised, err := isRaised(ctx, st, m)
+	if err != nil || !raised {
+		return false, err
+	}
+	value, err := temporary.AttributeOf(m) // what the file said itself: Leaving.Raised
+	if err != nil {
+		return false, err
+	}
+	set := func(ctx context.Context) error {
+		return st.(store.Attributer).SetAttribute(ctx, m.Path, temporary.Attribute, value) // it is one: it has told the attribute
+	}
+	return true, temporary.Change(ctx, fence, set)
 }
 
 // raised tells whether the file of a mark has the attribute that names it, and says the same.
@@ -233,12 +245,19 @@ func (w Stores) raised(ctx context.Context, st store.Store, m temporary.Mark) bo
 	if _, ok := st.(store.Attributer); !ok || m.Raised == nil {
 		return false
 	}
-	file, ok, err := temporary.Raised(ctx, st, m.Path)
-	ours := err == nil && ok && file.Name() == m.Name()
-	if ours {
-		err = m.Agrees(file)
+	places, err := temporary.Places(ctx, st, m)
+	ours := false
+	for _, at := range places {
+		file, ok, failed := temporary.Raised(ctx, at, m.Path)
+		if failed == nil && ok && file.Name() == m.Name() {
+			failed = m.Agrees(file)
+			ours = ours || failed == nil
+		}
+		if !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		w.log().Warn("whether a file is raised cannot be told", zap.String("mark", st.Address(m.Name())), zap.String("path", st.Address(m.Path)), zap.Error(err))
 	}
 	return ours && err == nil

@@ -220,6 +220,111 @@ func TestRaisedAgain(t *testing.T) {
 	}
 }
 
+// following is a store that finds a file again, at one other name.
+type following struct{ *dir.Store }
+
+func (f following) Track(ctx context.Context, name string) (string, error) {
+	info, err := f.Stat(ctx, name)
+	return string(info.Identity), err
+}
+
+func (f following) Tracked(name, _ string) (store.Store, error) { return renamed{f.Store, name}, nil }
+
+// renamed is a store to which one name is the file at renamedTo.
+type renamed struct {
+	*dir.Store
+	name string
+}
+
+const renamedTo = "/renamed"
+
+func (r renamed) at(name string) string {
+	if name == r.name {
+		return renamedTo
+	}
+	return name
+}
+
+func (r renamed) Stat(ctx context.Context, name string) (store.Info, error) {
+	return r.Store.Stat(ctx, r.at(name))
+}
+
+func (r renamed) Attribute(ctx context.Context, name, attribute string) ([]byte, bool, error) {
+	return r.Store.Attribute(ctx, r.at(name), attribute)
+}
+
+func (r renamed) SetAttribute(ctx context.Context, name, attribute string, value []byte) error {
+	return r.Store.SetAttribute(ctx, r.at(name), attribute, value)
+}
+
+func (r renamed) SetReplication(ctx context.Context, name string, n int) error {
+	return r.Store.SetReplication(ctx, r.at(name), n)
+}
+
+// TestRenamedIsRaisedAgain: a raised file that was renamed is seen to be raised, is undone, and once more when a stopped process goes on.
+func TestRenamedIsRaisedAgain(t *testing.T) {
+	f := newFolders(t)
+	st := following{f[""].(*dir.Store)}
+	f[""] = st
+	w := Stores{Stores: f, Sites: func() []string { return nil }}
+	write(t, st, "/hot", "content")
+	id, err := st.Track(t.Context(), "/hot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := temporary.Mark{
+		Version: 1, Controller: "a", Placement: 1, Means: plan.Raise, Path: "/hot", Identity: id, File: id, TTL: time.Hour,
+		Was: &temporary.State{Replicas: 3}, Raised: &temporary.State{Replicas: 7},
+	}
+	mark(t, st, m)
+	raise := func(name string) {
+		t.Helper()
+		if err := errors.Join(st.SetAttribute(t.Context(), name, temporary.Attribute, attributeOf(t, m)), st.SetReplication(t.Context(), name, 7)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raise("/hot")
+	if err := st.Rename(t.Context(), "/hot", renamedTo); err != nil {
+		t.Fatal(err)
+	}
+	found := w.Survey(t.Context()).Leavings[0]
+	if !found.Raised {
+		t.Error("it is not seen that the file is raised")
+	}
+	lowered := func() {
+		t.Helper()
+		info, err := st.Stat(t.Context(), renamedTo)
+		_, ok, failed := st.Attribute(t.Context(), renamedTo, temporary.Attribute)
+		if err := errors.Join(err, failed); err != nil || info.Replicas != 3 || ok {
+			t.Errorf("%+v, attribute %v, %v", info, ok, err)
+		}
+	}
+	if err := w.Undo(t.Context(), found, nil); err != nil {
+		t.Fatal(err)
+	}
+	lowered()
+	for _, late := range []func(){
+		func() { raise(renamedTo) },
+		func() {
+			if err := st.SetReplication(t.Context(), renamedTo, 7); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		late()
+		if again, err := w.Again(t.Context(), found, nil); err != nil || !again {
+			t.Errorf("%v, %v", again, err)
+		}
+		lowered()
+	}
+	if err := st.Remove(t.Context(), renamedTo); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := w.Again(t.Context(), found, nil); err != nil || again {
+		t.Errorf("of a file that is gone: %v, %v", again, err)
+	}
+}
+
 func attributeOf(t *testing.T, m temporary.Mark) []byte {
 	t.Helper()
 	value, err := temporary.AttributeOf(m)

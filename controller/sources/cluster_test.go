@@ -33,6 +33,7 @@ type site struct {
 	data     []byte
 	makers   map[plan.Means]controller.Maker
 	restored []Restoration
+	made     controller.Made // of the last making
 	next     plan.ID
 }
 
@@ -71,7 +72,7 @@ func (s *site) begin(t *testing.T, p *controller.Placement) error {
 	if p.Fact, err = s.makers[p.Make.Means].Fact(t.Context(), p.Make); err != nil {
 		return err
 	}
-	if _, err = s.makers[p.Make.Means].Make(t.Context(), *p, tools()); err != nil {
+	if s.made, err = s.makers[p.Make.Means].Make(t.Context(), *p, tools()); err != nil {
 		return err
 	}
 	return s.makers[p.Make.Means].Publish(t.Context(), *p, tools())
@@ -123,7 +124,7 @@ func TestCluster(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *hdfstest.Cluster)
-	}{{"storage type", clusterStorageType}, {"sibling", clusterSibling}, {"raise", clusterRaise}, {"refused", clusterRefused}, {"killed", clusterKilled}, {"a node dies", clusterNodeDies}} {
+	}{{"storage type", clusterStorageType}, {"sibling", clusterSibling}, {"raise", clusterRaise}, {"refused", clusterRefused}, {"killed", clusterKilled}, {"renamed", clusterRenamed}, {"a node dies", clusterNodeDies}} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, c) })
 	}
 }
@@ -152,8 +153,11 @@ func clusterStorageType(t *testing.T, c *hdfstest.Cluster) {
 func clusterSibling(t *testing.T, c *hdfstest.Cluster) {
 	s := openSite(t, c)
 	before := s.where(t, hotFile)
-	p := s.placement(t, plan.Sibling, hotFile, 6)
+	p := s.placement(t, plan.Sibling, hotFile, 8) // of nine nodes six do not have the block
 	must(t, s.begin(t, &p))
+	if s.made.Short != 2 {
+		t.Errorf("it says %+v", s.made)
+	}
 	row, err := catalogue.Resolve(t.Context(), s.Store, s.Address(hotFile), catalogue.ResolverOptions{Keys: testKey(t).Keys()})
 	must(t, err)
 	name := row.Sources.Siblings[0].Name
@@ -170,6 +174,37 @@ func clusterSibling(t *testing.T, c *hdfstest.Cluster) {
 	s.end(t, p)
 	if now := s.where(t, hotFile); now != before {
 		t.Errorf("now %s\nwas %s", now, before)
+	}
+}
+
+// clusterRenamed: a raised file that was renamed, into a folder with a policy of its own, is what it was, whoever undoes it and whatever has its name by then.
+func clusterRenamed(t *testing.T, c *hdfstest.Cluster) {
+	for _, swept := range []bool{false, true} {
+		s := openSite(t, c)
+		const moved = "/elsewhere/moved"
+		must(t, s.MakeFolder(t.Context(), "/elsewhere"))
+		must(t, s.SetStoragePolicy(t.Context(), "/elsewhere", "HOT"))
+		before := s.where(t, hotFile)
+		p := s.placement(t, plan.StorageType, hotFile, 3)
+		must(t, s.begin(t, &p))
+		must(t, s.Rename(t.Context(), hotFile, moved))
+		c.Put(s.root+hotFile, s.data, 2, clusterBlock)
+		c.WaitReplication(s.root+hotFile, 2)
+		other := s.where(t, hotFile)
+		if swept {
+			r, err := temporary.Sweep(t.Context(), openAgain(t, s), temporary.SweepOptions{All: true})
+			if err != nil || r.Undone != 1 {
+				t.Errorf("%+v, %v", r, err)
+			}
+		}
+		s.end(t, p)
+		c.WaitReplication(s.root+moved, 3)
+		if now := s.where(t, moved); now != before {
+			t.Errorf("%v: now %s\nwas %s", swept, now, before)
+		}
+		if now := s.where(t, hotFile); now != other {
+			t.Errorf("%v: the other is %s\nwas %s", swept, now, other)
+		}
 	}
 }
 

@@ -45,6 +45,7 @@ type cluster struct {
 	nodes  []*node
 	files  map[store.Identity]*inode
 	lag    int // how often it is asked before replicas come or go
+	most   int // of the replicas of a block of a file that is placed on other nodes than some; 0: no bound
 	refuse map[string]error
 	onDo   func(what string) // before every change
 }
@@ -105,12 +106,22 @@ func (c *cluster) place(info store.Info, p store.Placement) *inode {
 			exclude = p.Exclude(off)
 		}
 		var b []replica
+		most := p.Replicas
+		if p.Exclude != nil && c.most > 0 {
+			most = min(most, c.most)
+		}
 		for _, n := range c.ranked(string(info.Identity), off) {
-			if len(b) < p.Replicas && !slices.Contains(exclude, c.nodes[n].name) && !c.nodes[n].dead {
+			if len(b) < most && !slices.Contains(exclude, c.nodes[n].name) && !c.nodes[n].dead {
 				b = append(b, replica{n, disk})
 			}
 		}
 		f.blocks = append(f.blocks, b)
+		if p.Exclude != nil {
+			f.want = min(f.want, len(b))
+		}
+	}
+	for i := range f.blocks {
+		f.blocks[i] = f.blocks[i][:min(f.want, len(f.blocks[i]))]
 	}
 	return f
 }
@@ -165,7 +176,7 @@ func excess(r replica, kind string) int {
 }
 
 func (c *cluster) Stat(ctx context.Context, name string) (store.Info, error) {
-	info, err := c.Store.Stat(ctx, name)
+	info, err := c.Store.Stat(ctx, c.named(ctx, name))
 	if err == nil && !info.Dir {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -195,9 +206,26 @@ func (c *cluster) Locate(ctx context.Context, name string, off, n int64) ([]stor
 	return rows, ctx.Err()
 }
 
+// byIdentity begins the name of a file, wherever it is, among those that tests rename.
+const byIdentity = "identity "
+
+// named is what a file is called now.
+func (c *cluster) named(ctx context.Context, name string) string {
+	id, is := strings.CutPrefix(name, byIdentity)
+	if !is {
+		return name
+	}
+	for _, name := range []string{hotFile, movedFile} {
+		if info, err := c.Store.Stat(ctx, name); err == nil && string(info.Identity) == id {
+			return name
+		}
+	}
+	return "/gone"
+}
+
 // with changes a file unless that is refused.
 func (c *cluster) with(ctx context.Context, what, name string, do func(*inode)) error {
-	info, err := c.Store.Stat(ctx, name)
+	info, err := c.Store.Stat(ctx, c.named(ctx, name))
 	if err != nil {
 		return err
 	}
@@ -293,12 +321,17 @@ func (w *placedWriter) Close() error {
 			return err
 		}
 		info, err := w.p.Store.Stat(context.Background(), w.name)
-		if err == nil {
-			w.p.cluster.mu.Lock()
-			defer w.p.cluster.mu.Unlock()
-			w.p.files[info.Identity] = w.p.place(info, w.at)
+		if err != nil {
+			return err
 		}
-		return err
+		w.p.cluster.mu.Lock()
+		defer w.p.cluster.mu.Unlock()
+		f := w.p.place(info, w.at)
+		w.p.files[info.Identity] = f
+		if f.want == 0 {
+			return errors.Join(store.ErrUnavailable, w.p.Store.Remove(context.Background(), w.name))
+		}
+		return nil
 	})
 }
 

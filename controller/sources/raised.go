@@ -123,23 +123,23 @@ func (r raised) Make(ctx context.Context, p controller.Placement, t controller.T
 		m.Raised.Policy = &store.StoragePolicy{Name: r.policy, Own: true}
 	}
 	err = r.raise(ctx, s, m, t)
+	var made controller.Made
 	if err == nil {
-		err = r.rise(ctx, s, m, f.Size, end)
+		made.Short, err = r.rise(ctx, s, m, f.Size, end)
 	}
 	if err != nil {
 		return controller.Made{}, r.giveUp(ctx, p.Make.ID, t, err)
 	}
-	return controller.Made{}, nil
+	return made, nil
 }
 
 // raise changes the file. Everything is there before it that is needed to undo it, and the storage policy is changed before the replication.
 func (r raised) raise(ctx context.Context, s subject, m temporary.Mark, t controller.Tools) error {
-	st, policies, err := r.able(s)
+	st, _, err := r.able(s)
 	if err != nil {
 		return err
 	}
-	value, err := temporary.AttributeOf(m)
-	if err != nil {
+	if _, err := temporary.AttributeOf(m); err != nil {
 		return err
 	}
 	before, err := r.free(ctx, st, s.name, m.Name())
@@ -149,7 +149,29 @@ func (r raised) raise(ctx context.Context, s subject, m temporary.Mark, t contro
 	if err != nil {
 		return err
 	}
+	if m.File, err = track(ctx, s); err != nil {
+		return err
+	}
 	if err := r.writeMark(ctx, st, m, t); err != nil {
+		return err
+	}
+	return r.set(ctx, s, m, t)
+}
+
+// set changes the file of a mark: where the store can, that very file, whatever it is called meanwhile.
+func (r raised) set(ctx context.Context, s subject, m temporary.Mark, t controller.Tools) (err error) {
+	on := s
+	if m.File != "" {
+		if on.st, err = s.st.(store.Tracker).Tracked(s.name, m.File); err != nil { // it is one: it has told the handle
+			return err
+		}
+	}
+	st, policies, err := r.able(on)
+	if err != nil {
+		return err
+	}
+	value, err := temporary.AttributeOf(m)
+	if err != nil {
 		return err
 	}
 	change := func(do func(context.Context) error) error { return temporary.Change(ctx, t.Fence, do) }
@@ -170,34 +192,50 @@ func (r raised) raise(ctx context.Context, s subject, m temporary.Mark, t contro
 	return change(func(ctx context.Context) error { return st.SetReplication(ctx, s.name, m.Raised.Replicas) })
 }
 
-// rise waits until the replicas are there, or no more come, or the lease is over. What has come serves.
-func (r raised) rise(ctx context.Context, s subject, m temporary.Mark, size int64, end time.Duration) error {
-	if size == 0 {
-		return nil
+// track returns what leads to the file when it is renamed; "" where the store knows of nothing that does.
+func track(ctx context.Context, s subject) (string, error) {
+	t, ok := s.st.(store.Tracker)
+	if !ok {
+		return "", nil
 	}
-	best, last := 0, r.o.Clock.Now()
+	handle, err := t.Track(ctx, s.name)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return "", nil
+	}
+	return handle, err
+}
+
+// rise waits until the replicas are there, or no more come, or the lease is over. What has come serves; it returns how many each block has less at most.
+func (r raised) rise(ctx context.Context, s subject, m temporary.Mark, size int64, end time.Duration) (int, error) {
+	if size == 0 {
+		return 0, nil
+	}
+	best, last, short := 0, r.o.Clock.Now(), 0
 	for {
 		now, err := s.locate(ctx, size)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return 0, ctx.Err()
 		}
 		least, _, all := now.counts()
 		at := r.o.Clock.Now()
+		if err == nil {
+			short = m.Raised.Replicas - max(least, m.Was.Replicas)
+		}
 		if err == nil && all > best {
 			best, last = all, at
 		}
 		switch {
 		case err == nil && least >= m.Raised.Replicas:
-			return nil
+			return 0, nil
 		case errors.Is(err, fs.ErrNotExist):
-			return err
+			return 0, err
 		case at >= end || at-last >= r.o.Patience:
 			r.o.Log.Warn("a hot file has fewer replicas than it was to have", zap.String("path", s.name), zap.Int("replicas", best),
 				zap.Int("wanted", m.Raised.Replicas*len(now.Blocks)), zap.Error(err))
-			return nil
+			return short, nil
 		}
 		if err := r.pause(ctx); err != nil {
-			return err
+			return 0, err
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/stepahead-io/stepahead/checkpoint/catalogue"
 	"github.com/stepahead-io/stepahead/controller"
 	"github.com/stepahead-io/stepahead/controller/plan"
@@ -89,10 +91,30 @@ func (b sibling) Make(ctx context.Context, p controller.Placement, t controller.
 	if err := b.writeMark(ctx, s.st, m, t); err != nil {
 		return controller.Made{}, b.giveUp(ctx, p.Make.ID, t, err)
 	}
-	if err := b.make(ctx, s, p, f, info, t); err != nil {
+	err = b.make(ctx, s, p, f, info, t)
+	var made controller.Made
+	if err == nil {
+		made.Short, err = b.short(ctx, s, p)
+	}
+	if err != nil {
 		return controller.Made{}, b.giveUp(ctx, p.Make.ID, t, err)
 	}
-	return controller.Made{}, nil
+	return made, nil
+}
+
+// short is how many replicas fewer the sibling has than it was to have: the store has no place for more beside the original's.
+func (b sibling) short(ctx context.Context, s subject, p controller.Placement) (int, error) {
+	found, _, err := find(ctx, s.st, temporary.PlaceOf(b.o.Controller, p.Make.ID))
+	if err != nil {
+		return 0, err
+	}
+	info, err := s.st.Stat(ctx, found.Name)
+	if err != nil || info.Replicas < 1 || info.Replicas >= p.Make.Extra {
+		return 0, err
+	}
+	b.o.Log.Info("a sibling has fewer replicas than it was to have: the store has no place for more", zap.String("path", s.name),
+		zap.Int("replicas", info.Replicas), zap.Int("wanted", p.Make.Extra))
+	return p.Make.Extra - info.Replicas, nil
 }
 
 // make makes the file, if it is not there.

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"reflect"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/stepahead-io/stepahead/controller/plan"
@@ -68,6 +70,30 @@ func Raised(ctx context.Context, st store.Store, name string) (m Mark, ok bool, 
 		return Mark{}, false, fmt.Errorf("%s: its attribute %s was left alone: %w", st.Address(name), Attribute, err)
 	}
 	return m, true, nil
+}
+
+// Places are the stores in which the path of a mark may be the file that was raised. Where the mark knows that file it is one in which the path is that very file,
+// whatever it is called by now and while it is worked on; before it comes the store itself, if another file, or none, has the path by now.
+func Places(ctx context.Context, st store.Store, m Mark) ([]store.Store, error) {
+	t, ok := st.(store.Tracker)
+	if !ok || m.File == "" {
+		return []store.Store{st}, nil
+	}
+	now, err := t.Track(ctx, m.Path)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return []store.Store{st}, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.ELOOP):
+		return nil, err
+	}
+	tracked, bad := t.Tracked(m.Path, m.File)
+	switch {
+	case bad != nil: // it is no handle of this store
+		return []store.Store{st}, nil
+	case err == nil && now == m.File:
+		return []store.Store{tracked}, nil
+	}
+	return []store.Store{st, tracked}, nil
 }
 
 // parseAttribute reads the value of the attribute of a file.

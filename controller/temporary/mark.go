@@ -45,6 +45,8 @@ type Mark struct {
 	// is set back to its attribute says, and a mark that says something else is refused.
 	Was    *State `json:"was,omitempty"`
 	Raised *State `json:"raised,omitempty"`
+	// File is what leads to the raised file when it was renamed (store.Tracker.Track); "" where nothing does.
+	File string `json:"file,omitempty"`
 	// TTL is how long what was made may last after the mark was written, by the clock of the store.
 	TTL time.Duration `json:"ttl_ns"`
 	Job string        `json:"job,omitempty"`
@@ -79,6 +81,7 @@ func key(controller string, id plan.ID) string {
 const (
 	maxController = 64
 	maxText       = 4096
+	maxFile       = 128
 	maxReplicas   = 1 << 15
 	maxTTL        = 366 * 24 * time.Hour
 )
@@ -120,6 +123,8 @@ func (m Mark) Validate() error {
 	when(m.Row != "" && !directly(catalogue.Folder, m.Row), "row: %.120q does not lie directly in %s", m.Row, catalogue.Folder)
 	when(m.TTL < 0 || m.TTL > maxTTL, "ttl_ns: %v is not in [0, %v]", m.TTL, maxTTL)
 	when((m.Was == nil) != (m.Raised == nil), "was, raised: one without the other")
+	when(len(m.File) > maxFile || !utf8.ValidString(m.File), "file: %.80q", m.File)
+	when(m.File != "" && m.Was == nil, "file: %.80q, of what is not raised", m.File)
 	if m.Was != nil && m.Raised != nil {
 		errs = append(errs, m.validateStates()...)
 	}

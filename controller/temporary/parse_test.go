@@ -30,6 +30,7 @@ func TestParse(t *testing.T) {
 		{"was alone", strings.Replace(text, `"raised":`, `"raised":null,"was":`, 1)},
 		{"controller", strings.Replace(text, `"controller":"c1"`, `"controller":"../c1"`, 1)},
 		{"ttl", strings.Replace(text, `"ttl_ns":36`, `"ttl_ns":-36`, 1)},
+		{"a long handle", strings.Replace(text, `"number 5"`, `"`+strings.Repeat("5", 129)+`"`, 1)},
 		{"large", text + strings.Repeat(" ", maxMark)},
 	} {
 		if bad.text == text {
@@ -42,7 +43,11 @@ func TestParse(t *testing.T) {
 	if _, err := Parse([]byte(`{"v":2,"anything":[]}`)); !errors.Is(err, ErrVersion) {
 		t.Errorf("%v", err)
 	}
-	m.Path = "/\xff"
+	m.Was, m.Raised = nil, nil
+	if _, err := m.Encode(); !errors.Is(err, ErrMark) {
+		t.Errorf("the handle of a file that is not raised: %v", err)
+	}
+	m.Path, m.File = "/\xff", ""
 	if _, err := m.Encode(); !errors.Is(err, ErrMark) {
 		t.Errorf("a name that JSON cannot hold: %v", err)
 	}

@@ -18,7 +18,7 @@ import (
 // did, for people, also beside an error. fence is called before each change of the world; nil for none.
 //
 // A file is touched only while it has the attribute, which goes with the file and not with its name: one that was deleted or replaced meanwhile is left
-// alone, one that was renamed is not found. A storage policy or a replication that is neither what it was nor what the placement made of it was given to the
+// alone. One that was renamed is found in a store that can (store.Tracker). A storage policy or a replication that is neither what it was nor what the placement made of it was given to the
 // file by somebody else, and stays. What the file was, and what was made of it, is what its attribute says: a mark that says something else is refused, as is an
 // attribute that is not the controller's, and nothing is changed.
 func Undo(ctx context.Context, st store.Store, m Mark, fence func(context.Context) error) (done []string, err error) {
@@ -61,20 +61,34 @@ func (u *undoing) check(ctx context.Context) error {
 	if u.m.Was == nil {
 		return nil
 	}
-	_, _, err := u.raised(ctx)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	_, err := u.raised(ctx, func(store.Store, bool, Mark) error { return nil })
 	return err
 }
 
-// raised returns what the file says of itself; ok is false where it is not raised by this placement.
-func (u *undoing) raised(ctx context.Context) (file Mark, ok bool, err error) {
-	file, ok, err = Raised(ctx, u.st, u.m.Path)
-	if err != nil || !ok || file.Name() != u.m.Name() {
-		return Mark{}, false, err
+// raised calls do for each file that says of itself that this placement raised it: the one at the path of the mark, and the one that was raised, if it was renamed.
+// Two there are where one was copied with its attribute. some is set if there is any file at all.
+func (u *undoing) raised(ctx context.Context, do func(st store.Store, renamed bool, file Mark) error) (some bool, err error) {
+	places, err := Places(ctx, u.st, u.m)
+	if err != nil {
+		return false, err
 	}
-	return file, true, u.m.Agrees(file)
+	for i, st := range places {
+		file, ok, err := Raised(ctx, st, u.m.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		some = true
+		if err == nil && ok && file.Name() == u.m.Name() {
+			err = u.m.Agrees(file)
+			if err == nil {
+				err = do(st, i > 0, file)
+			}
+		}
+		if err != nil {
+			return some, err
+		}
+	}
+	return some, nil
 }
 
 // row withdraws the row, with what a killed process left beside it (see store.ReplaceFile).
@@ -107,41 +121,49 @@ func (u *undoing) file(ctx context.Context) error {
 	if u.m.Was == nil {
 		return nil
 	}
-	err := u.restore(ctx)
-	if errors.Is(err, fs.ErrNotExist) {
+	restored := false
+	some, err := u.raised(ctx, func(st store.Store, renamed bool, file Mark) error {
+		restored = true
+		if renamed {
+			u.note("%s was renamed, and was found", st.Address(file.Path))
+		}
+		err := u.restore(ctx, st, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			u.note("%s is not there any more", st.Address(file.Path))
+			return nil
+		}
+		return err
+	})
+	switch {
+	case err != nil || restored:
+		return err
+	case some:
+		u.note("%s is not raised by this placement, and was left alone", u.st.Address(u.m.Path))
+	default:
 		u.note("%s is not there any more", u.st.Address(u.m.Path))
-		return nil
 	}
-	return err
+	return nil
 }
 
-func (u *undoing) restore(ctx context.Context) error {
-	file, ok, err := u.raised(ctx)
-	if err != nil {
+func (u *undoing) restore(ctx context.Context, st store.Store, file Mark) error {
+	if err := u.policy(ctx, st, file); err != nil { // first: with the other policy in force, lowering would remove the original replicas
 		return err
 	}
-	if !ok {
-		u.note("%s is not raised by this placement, and was left alone", u.st.Address(u.m.Path))
-		return nil
-	}
-	if err := u.policy(ctx, file); err != nil { // first: with the other policy in force, lowering would remove the original replicas
-		return err
-	}
-	if err := u.replication(ctx, file); err != nil {
+	if err := u.replication(ctx, st, file); err != nil {
 		return err
 	}
 	return u.change(ctx, func(ctx context.Context) error {
-		return u.st.(store.Attributer).SetAttribute(ctx, file.Path, Attribute, nil) // it is one: it has told the attribute
+		return st.(store.Attributer).SetAttribute(ctx, file.Path, Attribute, nil) // it is one: it has told the attribute
 	})
 }
 
-func (u *undoing) policy(ctx context.Context, file Mark) error {
+func (u *undoing) policy(ctx context.Context, st store.Store, file Mark) error {
 	if file.Was.Policy == nil {
 		return nil
 	}
-	policies, ok := u.st.(store.StoragePolicer)
+	policies, ok := st.(store.StoragePolicer)
 	if !ok {
-		return fmt.Errorf("%s: this store has no storage policies: %w", u.st.Address(file.Path), errors.ErrUnsupported)
+		return fmt.Errorf("%s: this store has no storage policies: %w", st.Address(file.Path), errors.ErrUnsupported)
 	}
 	now, err := policies.StoragePolicy(ctx, file.Path)
 	if err != nil {
@@ -152,23 +174,23 @@ func (u *undoing) policy(ctx context.Context, file Mark) error {
 	case now == was:
 		return nil
 	case now.Name != file.Raised.Policy.Name:
-		u.note("%s: its storage policy is %s, given by somebody else, and stays", u.st.Address(file.Path), now.Name)
+		u.note("%s: its storage policy is %s, given by somebody else, and stays", st.Address(file.Path), now.Name)
 		return nil
 	}
 	own := "" // it inherits again
 	if was.Own {
 		own = was.Name
 	}
-	u.note("%s: storage policy %s again", u.st.Address(file.Path), was.Name)
+	u.note("%s: storage policy %s again", st.Address(file.Path), was.Name)
 	return u.change(ctx, func(ctx context.Context) error { return policies.SetStoragePolicy(ctx, file.Path, own) })
 }
 
-func (u *undoing) replication(ctx context.Context, file Mark) error {
-	replicator, ok := u.st.(store.Replicator)
+func (u *undoing) replication(ctx context.Context, st store.Store, file Mark) error {
+	replicator, ok := st.(store.Replicator)
 	if !ok {
-		return fmt.Errorf("%s: this store has no replicas: %w", u.st.Address(file.Path), errors.ErrUnsupported)
+		return fmt.Errorf("%s: this store has no replicas: %w", st.Address(file.Path), errors.ErrUnsupported)
 	}
-	info, err := u.st.Stat(ctx, file.Path)
+	info, err := st.Stat(ctx, file.Path)
 	if err != nil {
 		return err
 	}
@@ -177,12 +199,12 @@ func (u *undoing) replication(ctx context.Context, file Mark) error {
 		return nil
 	case file.Raised.Replicas:
 	case 0:
-		return fmt.Errorf("%w: %s: the store does not tell its replication", store.ErrUnavailable, u.st.Address(file.Path))
+		return fmt.Errorf("%w: %s: the store does not tell its replication", store.ErrUnavailable, st.Address(file.Path))
 	default:
-		u.note("%s: its replication is %d, given by somebody else, and stays", u.st.Address(file.Path), info.Replicas)
+		u.note("%s: its replication is %d, given by somebody else, and stays", st.Address(file.Path), info.Replicas)
 		return nil
 	}
-	u.note("%s: replication %d again, from %d", u.st.Address(file.Path), file.Was.Replicas, info.Replicas)
+	u.note("%s: replication %d again, from %d", st.Address(file.Path), file.Was.Replicas, info.Replicas)
 	return u.change(ctx, func(ctx context.Context) error { return replicator.SetReplication(ctx, file.Path, file.Was.Replicas) })
 }
 

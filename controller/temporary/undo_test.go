@@ -36,7 +36,7 @@ func (p *process) writeRow(ctx context.Context, placement plan.ID) error {
 func raisedMark() Mark {
 	return Mark{
 		Version: Version, Controller: "c1", Placement: 7, Means: plan.StorageType, Path: hot, Identity: "x",
-		Place: PlaceOf("c1", 7), Row: rowName, TTL: time.Hour, Job: "job", Why: "because",
+		Place: PlaceOf("c1", 7), Row: rowName, File: "number 5", TTL: time.Hour, Job: "job", Why: "because",
 		Was:    &State{Replicas: 3, Policy: &store.StoragePolicy{Name: "HOT"}},
 		Raised: &State{Replicas: 9, Policy: &store.StoragePolicy{Name: "COLD", Own: true}},
 	}
