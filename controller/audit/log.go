@@ -58,6 +58,7 @@ type Log struct {
 	pending []Line        // not written yet
 	changed chan struct{} // closed when a line is added
 	closing bool
+	resting bool // a write failed, and the next waits for its time, however many lines come
 	health  Health
 
 	names sync.Mutex // held by who opens or renames files, before mu
@@ -226,8 +227,9 @@ func (l *Log) write() {
 func (l *Log) batch() bool {
 	l.mu.Lock()
 	lines := append([]Line(nil), l.pending...)
+	resting := l.resting && !l.closing
 	l.mu.Unlock()
-	if len(lines) == 0 {
+	if len(lines) == 0 || resting {
 		return false
 	}
 	err := l.append(lines)
@@ -244,9 +246,18 @@ func (l *Log) batch() bool {
 	l.health.Failures++
 	l.o.Warn(fmt.Errorf("audit: %d lines wait for the disk: %w", len(lines), err))
 	if !l.closing {
-		time.AfterFunc(retryAfter, l.rouse)
+		l.resting = true
+		time.AfterFunc(retryAfter, l.again)
 	}
 	return false
+}
+
+// again lets the writer try once more.
+func (l *Log) again() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resting = false
+	l.rouse()
 }
 
 // append makes lines durable, all or none.
