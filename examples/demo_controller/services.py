@@ -176,6 +176,14 @@ class Services:
 
     def left(self) -> list[str]:
         """What of the controller is still in either store, whoever may be asked."""
+        for _ in range(10):  # a store is asked for the time by a file that is there for a moment
+            left = self._lying()
+            if not left:
+                break
+            time.sleep(1)
+        return left
+
+    def _lying(self) -> list[str]:
         found = json.loads(self.stepahead("ctl", "sweep", "--all", "--dry-run", "--json"))["swept"]
         left = [f"ctl sweep: {one}" for one in found]
         for store in (HOME, AWAY):
