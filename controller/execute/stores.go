@@ -106,6 +106,9 @@ func (w Stores) list(ctx context.Context, site string, st store.Store) ([]Leavin
 	if err != nil {
 		return nil, err
 	}
+	if err := temporary.Tidy(ctx, st); err != nil && ctx.Err() == nil { // whatever keeps it from that is told below, or the next time
+		w.log().Warn("what a killed process left among the marks cannot be removed", zap.String("site", site), zap.Error(err))
+	}
 	marks, err := temporary.List(ctx, st)
 	if err != nil || len(marks)+len(data)+len(rows) == 0 {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,23 @@ func mark(t testing.TB, st store.Store, m temporary.Mark) {
 	m.Version = temporary.Version
 	if err := temporary.Write(t.Context(), st, m); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestSurveyTidies: what a controller that was killed asked a store with goes, also where nothing else is.
+func TestSurveyTidies(t *testing.T) {
+	f := newFolders(t)
+	name := temporary.Folder + "/clock-X"
+	write(t, f["east"], name, "")
+	long := time.Now().Add(-2 * time.Minute)
+	if err := os.Chtimes(f["east"].Address(name), long, long); err != nil {
+		t.Fatal(err)
+	}
+	if s := (Stores{Stores: f, Sites: func() []string { return []string{"east"} }}).Survey(t.Context()); !s.Listed["east"] {
+		t.Error(s.Unknown)
+	}
+	if list, err := f["east"].List(t.Context(), temporary.Folder); err != nil || len(list) != 0 {
+		t.Errorf("there are %v: %v", list, err)
 	}
 }
 

@@ -157,11 +157,19 @@ func ProbeOf(controller string) string { return path.Join(Folder, probe+controll
 
 // debris tells whether a file is one of those.
 func debris(name string) bool {
-	base := path.Base(name)
-	return strings.HasSuffix(base, suffix+beside) || (strings.HasPrefix(base, clock) || strings.HasPrefix(base, probe)) && !strings.HasSuffix(base, suffix)
+	return strings.HasSuffix(name, suffix+beside) || asked(name)
 }
 
-// Now is the time by the clock of a store: that of the change of a file that is written for it and removed.
+// askedAge is how old a file is by which a store was asked something when nobody waits for the answer any more.
+const askedAge = time.Minute
+
+// asked tells whether a file is one by which a store is asked for the time, or whether it takes files: without it nobody loses more than an answer.
+func asked(name string) bool {
+	base := path.Base(name)
+	return (strings.HasPrefix(base, clock) || strings.HasPrefix(base, probe)) && !strings.HasSuffix(base, suffix)
+}
+
+// Now is the time by the clock of a store: that of the change of a file that is written for it and removed, also where ctx ends meanwhile.
 func Now(ctx context.Context, st store.Store) (time.Time, error) {
 	name := path.Join(Folder, clock+rand.Text())
 	w, err := st.Create(ctx, name)
@@ -172,10 +180,35 @@ func Now(ctx context.Context, st store.Store) (time.Time, error) {
 		return time.Time{}, errors.Join(err, w.Abort())
 	}
 	info, err := st.Stat(ctx, name)
+	const most = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	defer cancel()
 	if err := errors.Join(err, st.Remove(ctx, name)); err != nil {
 		return time.Time{}, err
 	}
 	return info.ModTime, nil
+}
+
+// Tidy removes the files by which a store was asked something, and whose process was killed before it could. It needs no fence: nobody's data are changed.
+func Tidy(ctx context.Context, st store.Store) error {
+	infos, err := listFolder(ctx, st, Folder)
+	infos = slices.DeleteFunc(infos, func(i store.Info) bool { return i.Dir || !asked(i.Name) })
+	if err != nil || len(infos) == 0 {
+		return err
+	}
+	now, err := Now(ctx, st)
+	if err != nil {
+		return err
+	}
+	for _, i := range infos {
+		if now.Sub(i.ModTime) < askedAge {
+			continue
+		}
+		if err := Remove(ctx, st, i.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Latest is the newest moment that the clock of a store has shown, by marks and data: what is over by that is over. It stands in for Now of a store that takes
