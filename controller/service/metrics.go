@@ -92,6 +92,17 @@ func newMetrics(s *Service) (*metrics, error) {
 		abandoned:     desc("abandoned_total", "Calls of stores that did not end long after they were told to."),
 		problems:      desc("problems_count", "What is not as it should be; `stepahead ctl status` says what."),
 	}
+	m.begin()
+	for _, c := range []prometheus.Collector{m.actions, m.failures, m.refusals, m.made, m.making, m.starts, m} {
+		if err := s.o.Metrics.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// begin has the counters that nothing was counted in yet be 0, so that their first growth is seen.
+func (m *metrics) begin() {
 	for _, action := range actions()[:5] {
 		m.actions.WithLabelValues(action, "begun")
 		m.actions.WithLabelValues(action, "done")
@@ -106,12 +117,6 @@ func newMetrics(s *Service) (*metrics, error) {
 	for _, rank := range []string{"median", "last"} {
 		m.starts.WithLabelValues(rank)
 	}
-	for _, c := range []prometheus.Collector{m.actions, m.failures, m.refusals, m.made, m.making, m.starts, m} {
-		if err := s.o.Metrics.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
 }
 
 // actions are what is done to placements, and what else an entry may be about: for a label.
