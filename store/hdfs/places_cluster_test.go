@@ -53,24 +53,31 @@ func testMove(t *testing.T, c *hdfstest.Cluster) {
 	if _, err := s.Locate(t.Context(), "/all", 0, 1); err != nil { // every node is known by then
 		t.Fatal(err)
 	}
-	uuid := func(n int) string { return c.DataNodes()[n].UUID }
+	nodes := c.DataNodes()
+	uuid := func(n int) string { return nodes[n].UUID }
 	before := c.Locations(root + "/f")
-	free := slices.IndexFunc([]int{0, 1, 2, 3, 4, 5, 6, 7, 8}, func(n int) bool { return !slices.Contains(before[1].Nodes, n) })
-	from, to := before[1].Nodes[0], free
-	for range 2 { // the second time it is there
-		if err := s.MoveReplica(t.Context(), "/f", blockSize+1, uuid(from), uuid(to)); err != nil {
+	from := before[1].Nodes[0]
+	// A free node on the same rack, of which the NameNode gives one block two of three nodes at most: on another rack the others may be two already, and it would
+	// delete the new replica.
+	free := slices.IndexFunc(nodes, func(d hdfstest.DataNode) bool {
+		return d.Rack == nodes[from].Rack && !slices.ContainsFunc(before[1].Nodes, func(n int) bool { return nodes[n].UUID == d.UUID })
+	})
+	move := func() {
+		if err := s.MoveReplica(t.Context(), "/f", blockSize+1, uuid(from), uuid(free)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	move()
 	moved := func() bool {
 		now := c.Locations(root + "/f")[1].Nodes
-		return len(now) == 3 && slices.Contains(now, to) && !slices.Contains(now, from)
+		return len(now) == 3 && slices.Contains(now, free) && !slices.Contains(now, from)
 	}
 	for began := time.Now(); !moved(); time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) > time.Minute {
-			t.Fatalf("block 1 is on %v: it was to move from %d to %d", c.Locations(root + "/f")[1].Nodes, from, to)
+			t.Fatalf("block 1 is on %v: it was to move from %d to %d", c.Locations(root + "/f")[1].Nodes, from, free)
 		}
 	}
+	move() // it is there
 	for i, b := range c.Locations(root + "/f") {
 		if slices.Sort(b.Nodes); i != 1 && !slices.Equal(b.Nodes, slices.Sorted(slices.Values(before[i].Nodes))) {
 			t.Errorf("block %d is on %v, was on %v", i, b.Nodes, before[i].Nodes)
