@@ -234,7 +234,8 @@ def test_nobody_there(tmp_path: pathlib.Path) -> None:
 def test_a_wait_can_be_interrupted(tmp_path: pathlib.Path) -> None:
     """Ctrl-C ends it while what was said still waits to be told."""
     code = (
-        "import _thread, sys, threading\nfrom stepahead import lifecycle\n"
+        "import _thread, signal, sys, threading\nfrom stepahead import lifecycle\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "lifecycle.saving(sys.argv[1] + '/step-1', 1)\n"
         "threading.Timer(0.5, _thread.interrupt_main).start()\n"
         "try:\n    lifecycle.told(600)\n"
